@@ -1,0 +1,1 @@
+"""banyan: a serving engine for large language models."""

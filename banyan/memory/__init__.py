@@ -1,0 +1,1 @@
+"""KV memory: the ledger decides, the store holds."""

@@ -1,0 +1,1 @@
+"""Who owns which page: allocator, slots, prefix tree, leases. Pure."""

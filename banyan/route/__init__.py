@@ -1,0 +1,1 @@
+"""Data parallel: which replica gets a request."""

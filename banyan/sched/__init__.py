@@ -1,0 +1,1 @@
+"""What runs next. Pure: no torch, no sockets, no clock."""

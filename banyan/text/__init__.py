@@ -1,0 +1,1 @@
+"""Strings and token ids; the front's journal."""

@@ -1,0 +1,104 @@
+"""Outputs on the wire, as columns: BatchTokenIDOut, BatchStrOut, BatchEmbeddingOut, FinishReason."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from banyan.wire.base import Float32Column, HotMessage, Int32Column, Int64Column, Message
+
+FinishKind = Literal["stop", "length", "abort", "error"]
+
+
+class FinishReason(Message, frozen=True, kw_only=True):
+    """Why a request is done: `matched` is the stop token or string, `status` the HTTP code of an error."""
+
+    kind: FinishKind
+    matched: int | str | None = None
+    message: str = ""
+    status: int = 200
+
+
+class Opened(Message, frozen=True, kw_only=True):
+    """What the detokenizer needs to know of a request before its first token of an epoch."""
+
+    uid: int
+    epoch: int
+    rid: str
+    context: Int32Column  # the end of the prompt: decoding needs a little of what came before
+    committed: Int32Column  # output tokens that the front already has
+    stop: tuple[str, ...] = ()
+    stop_regex: tuple[str, ...] = ()
+    min_new_tokens: int = 0
+    no_stop_trim: bool = False
+    skip_special_tokens: bool = True
+    spaces_between_special_tokens: bool = True
+
+
+class Finished(Message, frozen=True, kw_only=True):
+    """The end of one row's request, and what it used."""
+
+    row: int
+    reason: FinishReason
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    retractions: int = 0
+    queue_s: float = 0.0  # admission minus arrival, by the scheduler's clock
+    prefill_s: float = 0.0  # first token minus admission
+    decode_s: float = 0.0  # last token minus first
+
+
+class Logprobs(Message, frozen=True, kw_only=True):
+    """Log-probabilities of one row's tokens. Prompt positions, where asked for, come with the first chunk."""
+
+    row: int
+    values: Float32Column  # one per token of the row
+    top: int = 0
+    top_ids: Int32Column = b""  # [tokens, top]
+    top_values: Float32Column = b""  # [tokens, top]
+    chosen: Float32Column = b""  # [tokens, ids asked for]
+    prompt_start: int = 0
+    prompt_values: Float32Column = b""
+    prompt_top_ids: Int32Column = b""
+    prompt_top_values: Float32Column = b""
+    prompt_chosen: Float32Column = b""
+
+
+class BatchTokenIDOut(HotMessage, frozen=True, kw_only=True):
+    """New tokens after a commit. Row i has counts[i] tokens, the first at output position positions[i]."""
+
+    replica: int
+    uids: Int64Column
+    epochs: Int32Column
+    positions: Int32Column
+    counts: Int32Column
+    tokens: Int32Column  # all rows' tokens, end to end
+    opened: tuple[Opened, ...] = ()
+    finished: tuple[Finished, ...] = ()
+    logprobs: tuple[Logprobs, ...] = ()
+
+
+class BatchStrOut(HotMessage, frozen=True, kw_only=True):
+    """The same rows with their text. texts[i] begins at character text_offsets[i] of the whole output."""
+
+    replica: int
+    uids: Int64Column
+    epochs: Int32Column
+    positions: Int32Column
+    counts: Int32Column
+    tokens: Int32Column
+    texts: tuple[str, ...]
+    text_offsets: Int32Column
+    finished: tuple[Finished, ...] = ()
+    logprobs: tuple[Logprobs, ...] = ()
+
+
+class BatchEmbeddingOut(Message, frozen=True, kw_only=True):
+    """Vectors of finished embedding requests, and the failures among them (their vector is zero)."""
+
+    replica: int
+    uids: Int64Column
+    epochs: Int32Column
+    dim: Annotated[int, Meta(ge=0)]
+    vectors: Float32Column  # [rows, dim]
+    finished: tuple[Finished, ...]
