@@ -21,18 +21,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknow
     """A frozen, tagged struct. No `Any`, no open dictionaries."""
 
 
-class HotMessage(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag=True,
-    forbid_unknown_fields=True,
-    array_like=True,
-    gc=False,
-):
-    """A message sent every step: encoded by position, not by name."""
-
-
 def i32(column: Int32Column) -> I32:
     """View an int32 column."""
     return np.frombuffer(column, dtype=np.int32)

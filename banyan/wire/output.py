@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from banyan.wire.base import Float32Column, HotMessage, Int32Column, Int64Column, Message
+from banyan.wire.base import Float32Column, Int32Column, Int64Column, Message
 
 FinishKind = Literal["stop", "length", "abort", "error"]
 
@@ -64,7 +64,7 @@ class Logprobs(Message, frozen=True, kw_only=True):
     prompt_chosen: Float32Column = b""
 
 
-class BatchTokenIDOut(HotMessage, frozen=True, kw_only=True):
+class BatchTokenIDOut(Message, frozen=True, kw_only=True):
     """New tokens after a commit. Row i has counts[i] tokens, the first at output position positions[i]."""
 
     replica: int
@@ -78,7 +78,7 @@ class BatchTokenIDOut(HotMessage, frozen=True, kw_only=True):
     logprobs: tuple[Logprobs, ...] = ()
 
 
-class BatchStrOut(HotMessage, frozen=True, kw_only=True):
+class BatchStrOut(Message, frozen=True, kw_only=True):
     """The same rows with their text. texts[i] begins at character text_offsets[i] of the whole output."""
 
     replica: int
