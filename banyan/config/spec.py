@@ -66,7 +66,7 @@ class ScheduleConfig(Group, frozen=True, kw_only=True):
         about("Order of the waiting queue.", "--schedule-policy", "--scheduling-policy"),
     ] = "fcfs"
     depth: Annotated[
-        Annotated[int, Meta(ge=1, le=16)] | Auto,
+        Annotated[int, Meta(ge=1, le=65)] | Auto,
         about(
             "Steps in flight: 1 is the normal loop, 2 overlaps host and device.",
             "--schedule-depth",
@@ -78,7 +78,7 @@ class ScheduleConfig(Group, frozen=True, kw_only=True):
         about("Requests that may run at once.", "--max-running-requests", "--max-num-seqs"),
     ] = "auto"
     max_queued_requests: Annotated[
-        int, Meta(ge=1), about("Requests that may wait; more are refused.", "--max-queued-requests")
+        int, Meta(ge=1, le=1 << 20), about("Requests that may wait; more are refused.", "--max-queued-requests")
     ] = 4096
     chunked_prefill_size: Annotated[
         Annotated[int, Meta(ge=16)] | Auto,
@@ -99,7 +99,7 @@ class ScheduleConfig(Group, frozen=True, kw_only=True):
     ] = 600.0
     seed: Annotated[
         int,
-        Meta(ge=0),
+        Meta(ge=0, le=2**63 - 1),
         about("Seed of requests that bring none, and of the random policy.", "--random-seed", "--seed"),
     ] = 42
 
@@ -161,7 +161,7 @@ class RecoveryConfig(Group, frozen=True, kw_only=True):
     mode: Annotated[Literal["restart", "stop"], about("Restart a dead process, or stop the server.", "--recovery")] = (
         "restart"
     )
-    budget: Annotated[int, Meta(ge=0, le=1000), about("Restarts of one process allowed within the window.")] = 5
+    budget: Annotated[int, Meta(ge=0, le=1000), about("Restarts of one process allowed within the window.")] = 10
     window_s: Annotated[float, Meta(gt=0), about("Length of that window in seconds.")] = 60.0
     probe_interval_s: Annotated[float, Meta(gt=0), about("A request without output for so long is asked after.")] = 5.0
     start_timeout_s: Annotated[float, Meta(gt=0), about("Longest time a process may take to become ready.")] = 600.0
@@ -172,6 +172,7 @@ class DebugConfig(Group, frozen=True, kw_only=True):
 
     oracle_step_ms: Annotated[float, Meta(ge=0), about("Device time of one step of the oracle model.")] = 1.0
     oracle_token_us: Annotated[float, Meta(ge=0), about("Device time of one prompt token of the oracle model.")] = 1.0
+    oracle_faults: Annotated[bool, about("Let marked prompts crash, fail or hang the oracle model.")] = False
     check_every: Annotated[
         int, Meta(ge=0), about("Check the scheduler's invariants every so many turns; 0 is when idle only.")
     ] = 0

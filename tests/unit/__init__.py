@@ -1,0 +1,1 @@
+"""Unit tests: they mirror the layout of the package."""
