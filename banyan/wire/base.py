@@ -1,24 +1,34 @@
 """Message: the base of everything that crosses a process border, and the column types it is made of."""
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 I32: TypeAlias = npt.NDArray[np.int32]
 I64: TypeAlias = npt.NDArray[np.int64]
 F32: TypeAlias = npt.NDArray[np.float32]
 Bool: TypeAlias = npt.NDArray[np.bool_]
 
-# Columns travel as raw little-endian bytes: no per-element objects, no copies on decode.
-Int32Column: TypeAlias = bytes
-Int64Column: TypeAlias = bytes
-Float32Column: TypeAlias = bytes
+# Columns travel as raw little-endian bytes: no per-element objects. The item size is part of the schema, so the
+# codec can refuse a column that ends inside an element.
+Int32Column: TypeAlias = Annotated[bytes, Meta(extra_json_schema={"itemsize": 4})]
+Int64Column: TypeAlias = Annotated[bytes, Meta(extra_json_schema={"itemsize": 8})]
+Float32Column: TypeAlias = Annotated[bytes, Meta(extra_json_schema={"itemsize": 4})]
+
+# Bounds of what is kept in int64 and int32 columns: a number beyond them must not get past the decoder.
+Uid: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Epoch: TypeAlias = Annotated[int, Meta(ge=0, lt=2**31)]
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True, forbid_unknown_fields=True, gc=False):
     """A frozen, tagged struct. No `Any`, no open dictionaries."""
+
+    def mismatch(self) -> str:
+        """Say which columns do not fit each other, in words; empty when all do. The codec asks after each decode."""
+        return ""
 
 
 def i32(column: Int32Column) -> I32:

@@ -99,6 +99,10 @@ class ProbeReply(Message, frozen=True, kw_only=True):
     epochs: Int32Column  # the epoch held here, -1 where unknown
     next: Int32Column
 
+    def mismatch(self) -> str:
+        same = len(self.uids) == 2 * len(self.epochs) == 2 * len(self.next)
+        return "" if same else "uids, epochs and next differ in rows"
+
 
 class LoadReport(Message, frozen=True, kw_only=True):
     """How busy a replica is; sent to the controller after a turn that changed it."""

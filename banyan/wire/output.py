@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from banyan.wire.base import Float32Column, Int32Column, Int64Column, Message
+from banyan.wire.base import Epoch, Float32Column, Int32Column, Int64Column, Message, Uid, i32
 
 FinishKind = Literal["stop", "length", "abort", "error"]
 
@@ -21,8 +21,8 @@ class FinishReason(Message, frozen=True, kw_only=True):
 class Opened(Message, frozen=True, kw_only=True):
     """What the detokenizer needs to know of a request before its first token of an epoch."""
 
-    uid: int
-    epoch: int
+    uid: Uid
+    epoch: Epoch
     rid: str
     context: Int32Column  # the end of the prompt: decoding needs a little of what came before
     committed: Int32Column  # output tokens that the front already has
@@ -32,6 +32,8 @@ class Opened(Message, frozen=True, kw_only=True):
     no_stop_trim: bool = False
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
+    prompt_tokens: int = 0  # what was used so far: a stop string ends a request here, without the scheduler's account
+    cached_tokens: int = 0
 
 
 class Finished(Message, frozen=True, kw_only=True):
@@ -64,6 +66,19 @@ class Logprobs(Message, frozen=True, kw_only=True):
     prompt_chosen: Float32Column = b""
 
 
+def _rows_mismatch(batch: "BatchTokenIDOut | BatchStrOut") -> str:
+    rows = len(batch.uids) // 8
+    if not len(batch.epochs) == len(batch.positions) == len(batch.counts) == 4 * rows:
+        return "columns differ in rows"
+    counts = i32(batch.counts)
+    if int(counts.min(initial=0)) < 0 or 4 * int(counts.sum()) != len(batch.tokens):
+        return "tokens and counts differ"
+    named = [end.row for end in batch.finished] + [part.row for part in batch.logprobs]
+    if any(not 0 <= row < rows for row in named):
+        return "a part names a row that is not there"
+    return ""
+
+
 class BatchTokenIDOut(Message, frozen=True, kw_only=True):
     """New tokens after a commit. Row i has counts[i] tokens, the first at output position positions[i]."""
 
@@ -76,6 +91,9 @@ class BatchTokenIDOut(Message, frozen=True, kw_only=True):
     opened: tuple[Opened, ...] = ()
     finished: tuple[Finished, ...] = ()
     logprobs: tuple[Logprobs, ...] = ()
+
+    def mismatch(self) -> str:
+        return _rows_mismatch(self)
 
 
 class BatchStrOut(Message, frozen=True, kw_only=True):
@@ -92,6 +110,11 @@ class BatchStrOut(Message, frozen=True, kw_only=True):
     finished: tuple[Finished, ...] = ()
     logprobs: tuple[Logprobs, ...] = ()
 
+    def mismatch(self) -> str:
+        if not 8 * len(self.texts) == len(self.uids) == 2 * len(self.text_offsets):
+            return "texts and rows differ"
+        return _rows_mismatch(self)
+
 
 class BatchEmbeddingOut(Message, frozen=True, kw_only=True):
     """Vectors of finished embedding requests, and the failures among them (their vector is zero)."""
@@ -102,3 +125,11 @@ class BatchEmbeddingOut(Message, frozen=True, kw_only=True):
     dim: Annotated[int, Meta(ge=0)]
     vectors: Float32Column  # [rows, dim]
     finished: tuple[Finished, ...]
+
+    def mismatch(self) -> str:
+        rows = len(self.uids) // 8
+        if len(self.epochs) != 4 * rows or len(self.vectors) != 4 * rows * self.dim:
+            return "columns differ in rows"
+        if any(not 0 <= end.row < rows for end in self.finished):
+            return "a part names a row that is not there"
+        return ""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from banyan.wire.base import Int32Column, Int64Column, Message
+from banyan.wire.base import Epoch, Int32Column, Int64Column, Message, Uid
 
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 TokenId = Annotated[int, Meta(ge=0, lt=2**31)]
@@ -62,9 +62,9 @@ class TokenizedGenerateReqInput(Message, frozen=True, kw_only=True):
     """A validated generation request. The same message starts a request and resumes one after a loss:
     then `committed` holds the output tokens that the front already has, and `epoch` is higher."""
 
-    uid: Annotated[int, Meta(ge=0)]
+    uid: Uid
     rid: Annotated[str, Meta(max_length=256)]
-    epoch: Annotated[int, Meta(ge=0)] = 0
+    epoch: Epoch = 0
     tokens: Int32Column  # prompt
     committed: Int32Column = b""
     sampling: SamplingParams
@@ -82,9 +82,9 @@ class TokenizedGenerateReqInput(Message, frozen=True, kw_only=True):
 class TokenizedEmbeddingReqInput(Message, frozen=True, kw_only=True):
     """A validated embedding request."""
 
-    uid: Annotated[int, Meta(ge=0)]
+    uid: Uid
     rid: Annotated[str, Meta(max_length=256)]
-    epoch: Annotated[int, Meta(ge=0)] = 0
+    epoch: Epoch = 0
     tokens: Int32Column
     salt: Annotated[str, Meta(max_length=128)] = ""
     lora: Annotated[str, Meta(max_length=128)] = ""
@@ -100,6 +100,9 @@ class AbortReq(Message, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(max_length=256)] = "aborted"
     quiet: bool = False  # the front no longer listens: send no output
 
+    def mismatch(self) -> str:
+        return "" if len(self.uids) == 2 * len(self.below) else "uids and below differ in rows"
+
 
 class AbortAllReq(Message, frozen=True, kw_only=True):
     """End every request of one front, or of all (front = -1)."""
@@ -114,3 +117,6 @@ class ProbeReq(Message, frozen=True, kw_only=True):
     front: Annotated[int, Meta(ge=0)]
     uids: Int64Column
     epochs: Int32Column
+
+    def mismatch(self) -> str:
+        return "" if len(self.uids) == 2 * len(self.epochs) else "uids and epochs differ in rows"
