@@ -1,0 +1,1 @@
+"""Measurements: each module prints or writes what it measured."""
