@@ -39,13 +39,12 @@ class Admission:
     slot: int
     uid: int
     epoch: int
-    sampling: SamplingParams
+    sampling: SamplingParams | None  # None: an embedding, nothing is sampled
     seed: int
     prompt_len: int
     history: I32  # prompt and committed output: penalties count from here
     logprobs: LogprobSpec | None = None
     hidden_states: bool = False
-    embedding: bool = False
     lora: str = ""
 
 
@@ -90,6 +89,12 @@ class Step:
     masked_rows: I32 = field(default_factory=_no_i32)  # rows whose sampling needs a grammar mask
     needs_history: bool = False  # a masked row's earlier token is in flight: commit all before sampling
     steady: bool = False  # the same decode rows as the step before, one position on, nothing else changed
+
+    def slots(self) -> I32:
+        """List the slot of every row."""
+        if not len(self.extend_slots):
+            return self.decode_slots
+        return np.concatenate((self.extend_slots, self.decode_slots))
 
     @property
     def num_extend(self) -> int:
@@ -172,6 +177,3 @@ class Grammar(Protocol):
 
     def fill(self, mask: U32) -> None:
         """Set the bits of the allowed tokens."""
-
-    def copy(self) -> "Grammar":
-        """Return an independent state at the same place: a retracted request replays from the start."""
