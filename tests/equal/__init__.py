@@ -1,0 +1,1 @@
+"""Every way to schedule gives the tokens of the oracle."""

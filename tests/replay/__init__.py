@@ -1,0 +1,1 @@
+"""Recorded scheduling: decisions must not change unnoticed."""
