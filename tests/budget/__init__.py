@@ -1,0 +1,1 @@
+"""What the whole code base must keep."""

@@ -1,0 +1,1 @@
+"""Tests that the pages are true."""
