@@ -1,0 +1,1 @@
+"""Attention backends: plan on the host, run on the device."""

@@ -1,0 +1,1 @@
+"""Each op in plain torch, for every device: the truth that faster ones are tested against."""
