@@ -1,0 +1,1 @@
+"""Models, declared as data."""
