@@ -1,0 +1,1 @@
+"""Where models come from: names, catalogue, downloads, the cache, and the headers of model files. No torch."""
