@@ -37,6 +37,9 @@ test: setup  ## everything that CI runs
 	$(PYTEST) -n 2 --ignore tests/process
 	$(PYTEST) tests/process
 
+catalogue: setup  ## pull the models of the catalogue and compare them with transformers (1 GB, slow)
+	$(BIN)/pytest tests/catalogue --timeout 900
+
 bench-sched: setup  ## host cost of scheduling; writes benchmarks/results/sched.json
 	$(BIN)/python -m benchmarks.sched
 
@@ -53,4 +56,4 @@ format: setup  ## format and fix what can be fixed
 clean:  ## remove everything that is not tracked
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup static fast check test bench-sched faults docs format clean
+.PHONY: help setup static fast check test catalogue bench-sched faults docs format clean

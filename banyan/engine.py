@@ -3,12 +3,12 @@
 import atexit
 import contextlib
 import os
+import sys
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, Unpack, overload
 
-from banyan.config.card import read_card
-from banyan.config.env import setting_variables
+from banyan.config.env import cache_dir, setting_variables
 from banyan.config.errors import ConfigError
 from banyan.config.host import probe
 from banyan.config.load import from_options
@@ -17,6 +17,9 @@ from banyan.config.spec import EngineConfig
 from banyan.launch.background import LoopThread
 from banyan.launch.front import Front
 from banyan.launch.tree import Attachment, launch_engine
+from banyan.sources.card import model_card
+from banyan.sources.progress import ProgressBar
+from banyan.sources.resolve import resolve_source
 from banyan.text.manager import TokenizerManager
 from banyan.text.request import EmbeddingReqInput, GenerateReqInput, Params
 from banyan.text.result import Output
@@ -79,7 +82,8 @@ class Engine:
         elif options:
             raise ConfigError(f"give either a config or single settings, not both: {', '.join(sorted(options))}")
         self._owner = os.getpid()
-        settled = resolve(config, probe(), read_card(config.model.path))
+        card = model_card(resolve_source(config.model.path, cache_dir(), ProgressBar(sys.stderr)))
+        settled = resolve(config, probe(), card)
         with contextlib.ExitStack() as stack:
             self._tree = launch_engine(settled)
             stack.callback(self._tree.shutdown)

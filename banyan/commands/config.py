@@ -3,14 +3,15 @@
 import functools
 from collections.abc import Callable, Sequence
 
-from banyan.config.card import read_card
 from banyan.config.describe import as_yaml, flag_help, table
-from banyan.config.env import setting_variables
+from banyan.config.env import cache_dir, setting_variables
 from banyan.config.errors import UserError, suggest
 from banyan.config.fields import value_at
 from banyan.config.host import Host, probe
 from banyan.config.load import ENGINE_LEAVES, FILE_LEAVES, Loaded, read
 from banyan.config.resolve import resolve
+from banyan.sources.card import model_card
+from banyan.sources.resolve import resolve_source
 
 _HELP = """usage: banyan config show [flags]
        banyan config table
@@ -45,7 +46,9 @@ def prepare(argv: Sequence[str]) -> Callable[[], int]:
 
 def shown(loaded: Loaded, host: Host) -> str:
     """Write the settled config as YAML; each value that is no default says where it comes from."""
-    settled = resolve(loaded.config, host, read_card(loaded.config.model.path))
+    settled = resolve(
+        loaded.config, host, model_card(resolve_source(loaded.config.model.path, cache_dir(), download=False))
+    )
     notes = dict(loaded.origins)
     for leaf in ENGINE_LEAVES:
         start = f"{leaf.path} = {value_at(settled.config, leaf)}: "

@@ -12,7 +12,7 @@ from banyan.config.families import read_architecture
 from banyan.config.hf import HfConfig
 from banyan.config.sane import check_architecture, check_sizes
 
-_DTYPE_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
+DTYPE_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +28,19 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     bos_id: int | None = None
     dtype: str = "float32"  # of its weights
     architecture: Architecture | None = None  # the oracle is no network
+    source: str = ""  # file or folder with its weights
+
+    def kv_bytes(self, dtype: str) -> int:
+        """Count the bytes that a token leaves in KV memory, with numbers of a type."""
+        if self.architecture is None:
+            return self.kv_bytes_per_token
+        return self.architecture.kv_numbers_per_token() * DTYPE_BYTES[dtype]
+
+    @property
+    def needs_whole_prompts(self) -> bool:
+        """Tell whether each prompt must be run at once: every token sees, or is averaged with, all others."""
+        shape = self.architecture
+        return shape is not None and (shape.encoder is not None or (shape.head == "pool" and shape.pooling != "last"))
 
 
 _KNOWN: Final = {
@@ -70,8 +83,8 @@ def card_from_hf(config: Mapping[str, object], *, name: str = "", tokenizer: str
     architecture = read_architecture(hf)
     check_architecture(architecture)
     dtype = hf.word("dtype", hf.word("torch_dtype", "float32"))
-    if dtype not in _DTYPE_BYTES:
-        raise ConfigError(f"config.json: dtype {dtype!r} is not known; known are {', '.join(_DTYPE_BYTES)}")
+    if dtype not in DTYPE_BYTES:
+        raise ConfigError(f"config.json: dtype {dtype!r} is not known; known are {', '.join(DTYPE_BYTES)}")
     bos_ids = hf.wholes("bos_token_id")
     return ModelCard(
         name=name or architecture.family,
@@ -79,8 +92,9 @@ def card_from_hf(config: Mapping[str, object], *, name: str = "", tokenizer: str
         vocab_size=architecture.vocab_size,
         context_length=architecture.num_positions,
         eos_ids=hf.wholes("eos_token_id"),
-        kv_bytes_per_token=architecture.kv_numbers_per_token() * _DTYPE_BYTES[dtype],
+        kv_bytes_per_token=architecture.kv_numbers_per_token() * DTYPE_BYTES[dtype],
         is_generation=architecture.head == "lm",
+        source=tokenizer,
         bos_id=bos_ids[0] if bos_ids else None,
         dtype=dtype,
         architecture=architecture,

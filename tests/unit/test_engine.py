@@ -3,7 +3,7 @@
 import pytest
 
 import banyan
-from banyan.config.errors import ConfigError
+from banyan.config.errors import ConfigError, UserError
 from banyan.config.spec import EngineConfig
 from banyan.engine import Engine
 from banyan.wire.request import SamplingParams
@@ -15,7 +15,7 @@ def test_an_unknown_setting_is_refused_with_a_hint() -> None:
 
 
 def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no-such-model"):
+    with pytest.raises(UserError, match="no-such-model"):
         Engine("no-such-model")
 
 

@@ -61,7 +61,7 @@ def test_a_contradiction_is_refused_when_shown_not_when_read() -> None:
 
 
 def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(ConfigError, match="known models: oracle"):
+    with pytest.raises(UserError, match="there is no model 'gpt'; known are"):
         config.prepare(["show", "--model", "gpt"])()
 
 

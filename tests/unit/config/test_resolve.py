@@ -64,7 +64,8 @@ def test_every_auto_gets_one_reason_and_nothing_else_does() -> None:
 def test_what_was_asked_for_is_kept() -> None:
     settled = settle(
         "--page-size 8 --max-total-tokens 800 --context-length 400 --max-running-requests 9 "
-        "--chunked-prefill-size 64 --schedule-depth 5 --served-model-name me --tokenizer t.json"
+        "--chunked-prefill-size 64 --schedule-depth 5 --served-model-name me --tokenizer t.json "
+        "--dtype float32 --load-format dummy --attention-backend cpu"
     )
     assert (settled.page_size, settled.max_total_tokens, settled.context_length) == (8, 800, 400)
     assert (settled.max_running_requests, settled.chunked_prefill_size, settled.depth) == (9, 64, 5)

@@ -300,6 +300,15 @@ def test_other_fronts_suspects_are_waited_for_but_not_for_ever() -> None:
     assert entered(made.tick(6.0).messages) == {1: (1, [])}
 
 
+def test_fronts_agree_on_who_is_tried_first() -> None:
+    """Or each would let its own suspect in, and both would crash together again."""
+    theirs = make_uid(1, 1)
+    made = journal(1, 2)
+    made.restarted(restart(1, (1, 2)), 1.0)
+    assert made.restarted(restart(2, (2, theirs)), 2.0).messages == []
+    assert set(entered(made.tick(7.0).messages)) == {2}
+
+
 def test_a_crash_beside_another_fronts_request_does_not_convict() -> None:
     theirs = make_uid(1, 1)
     made = journal(1)
