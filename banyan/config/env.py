@@ -11,6 +11,13 @@ PREFIX = "BANYAN_"
 CACHE_DIR = "BANYAN_CACHE_DIR"
 OWN_VARIABLES = (CACHE_DIR,)
 
+# Variables of others that are honoured, by banyan or by what it builds on.
+_HONOURED = frozenset(
+    ("XDG_CACHE_HOME", "TMPDIR", "HF_HOME", "HF_TOKEN", "HF_HUB_OFFLINE", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+)
+_SECRET = re.compile(r"(?:^|_)(?:\w*KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(?:_|$)")
+_MASK = "***"
+
 _SERVICE_LINK = re.compile(
     rf"{PREFIX}(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
@@ -23,6 +30,17 @@ def setting_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]
         for name, value in environ.items()
         if name.startswith(PREFIX) and value and name not in OWN_VARIABLES
     }
+
+
+def effective_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return every variable that changes what banyan does, by name; what is secret is masked."""
+    found = {name: value for name, value in environ.items() if value and (name.startswith(PREFIX) or name in _HONOURED)}
+    return {name: _MASK if _SECRET.search(name) else found[name] for name in sorted(found)}
+
+
+def wants_colour(environ: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether a terminal may be written to with more than plain text; see no-color.org."""
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def is_service_link(name: str) -> bool:

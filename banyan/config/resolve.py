@@ -22,6 +22,7 @@ _MIN_TOTAL_TOKENS = 16  # the spec allows no less
 _MAX_RUNNING_REQUESTS = 1024
 _TOKENS_PER_STEP = 2048
 _CPU_RUNNING_REQUESTS = 256
+_CPU_TOTAL_TOKENS = 1 << 16
 _CPU_TOKENS_PER_STEP = 512  # about a second's work: who decodes beside a long prompt waits no longer
 _MAX_PAGES = 2**31 - 1  # page numbers are 32-bit
 _TABLE_ENTRY_BYTES = 8  # four on the host and four on the device
@@ -168,7 +169,11 @@ def _max_total_tokens(
             decisions.decide(path, whole, f"{asked} is not a whole number of pages of {page_size} tokens")
         return whole
     context, running = config.model.context_length, config.schedule.max_running_requests
-    most = _MAX_TOTAL_TOKENS if card.architecture is None else min(_MAX_TOTAL_TOKENS, 8 * card.context_length)
+    most = (
+        _MAX_TOTAL_TOKENS
+        if card.architecture is None
+        else min(_MAX_TOTAL_TOKENS, max(_CPU_TOTAL_TOKENS, 8 * card.context_length))
+    )
     useful_pages = max(
         most // page_size,
         -(-context // page_size) if context != "auto" else 0,

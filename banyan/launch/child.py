@@ -13,6 +13,7 @@ from typing import NoReturn
 import msgspec
 import setproctitle
 
+from banyan.config.errors import UserError
 from banyan.config.resolve import Settled
 from banyan.launch.ports import Kind, PortArgs
 from banyan.obs.log import setup_logging
@@ -85,7 +86,10 @@ def run_child(main: Callable[[Life], None]) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
     except Exception as error:
-        logger.exception("this process ends")
+        if isinstance(error, UserError):  # the sentence says all; the parent shows it
+            logger.error("this process ends: %s", error)
+        else:
+            logger.exception("this process ends")
         say(Failed(reason=str(error) or type(error).__name__))
         logging.shutdown()
         # No orderly exit: threads of libraries must not keep a broken process alive.

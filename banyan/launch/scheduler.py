@@ -1,5 +1,6 @@
 """run_scheduler_process: one replica: its memory, scheduler, executor, loop and sockets, put together and run."""
 
+import gc
 import importlib
 import logging
 import os
@@ -31,6 +32,7 @@ from banyan.worker.fake import FakeExecutor, Latency
 from banyan.worker.oracle import Oracle
 
 REPORT_S = 0.005  # between two reports of load
+GC_THRESHOLD = 50_000  # objects made and not freed before the youngest are looked through
 
 logger = logging.getLogger("banyan.launch.scheduler")
 
@@ -75,6 +77,10 @@ def run_scheduler_process(life: Life) -> None:
         max_total_num_tokens=setup.num_pages * setup.page_size,
         max_req_input_len=max_req_input_len(setup),
     )
+    # What lives now lives to the end, and the prefix tree is large: looking through both again and again costs pauses.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 50, 1000)
     idle_s = min(1.0, config.observe.watchdog_timeout_s / 4)  # an idle process, too, gives signs of life
     while True:
         worked = loop.turn()

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from banyan.config.card import ModelCard, read_card
+from banyan.config.card import ModelCard, card_from_hf, read_card
 from banyan.config.errors import ConfigError
 from banyan.config.fields import value_at
 from banyan.config.host import Host
@@ -14,6 +14,16 @@ from banyan.config.resolve import Settled, resolve
 
 GB = 10**9
 CARD = read_card("oracle")
+TINY = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "intermediate_size": 48,
+    "vocab_size": 64,
+    "max_position_embeddings": 128,
+}
 
 
 def host(available_bytes: int = 8 * GB) -> Host:
@@ -178,3 +188,31 @@ def test_page_numbers_must_fit_their_type() -> None:
     card = ModelCard(name="tiny", tokenizer="byte", vocab_size=2, context_length=64, eos_ids=(), kv_bytes_per_token=1)
     said = refused(f"--max-total-tokens {2**31} --page-size 1", host(available_bytes=64 * GB), card)
     assert str(2**31) in said
+
+
+def test_a_network_on_a_cpu_is_settled_for_a_cpu() -> None:
+    card = card_from_hf({**TINY, "architectures": ["LlamaForCausalLM"], "dtype": "bfloat16"}, name="tiny")
+    settled = settle(card=card)
+    assert (settled.dtype, settled.depth, settled.load_format, settled.attention) == (
+        "float32",
+        1,
+        "safetensors",
+        "cpu",
+    )
+    assert settled.max_running_requests == 256
+    assert not settled.card.needs_whole_prompts
+    # Four bytes a number, whatever the file has: 2 layers of keys and values of 2 heads of 8.
+    assert card.kv_bytes(settled.dtype) == 2 * 2 * 2 * 8 * 4
+
+
+def test_a_model_whose_tokens_see_the_whole_prompt_shares_no_prefixes() -> None:
+    card = card_from_hf({**TINY, "architectures": ["BertModel"]}, name="tiny")
+    settled = settle(card=card)
+    assert settled.card.needs_whole_prompts
+    assert settled.config.memory.cache == "chunk"
+    assert any(reason.startswith("memory.cache = chunk: ") for reason in settled.reasons)
+
+
+def test_pipelines_are_for_the_oracle_only() -> None:
+    card = card_from_hf({**TINY, "architectures": ["LlamaForCausalLM"]})
+    assert "--pp-size 2 works with --model-path oracle only" in refused("--pp-size 2 --model-path smollm2", card=card)

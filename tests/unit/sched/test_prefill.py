@@ -1,9 +1,10 @@
 """PrefillAdder: chunks, the token budget, who is admitted, and prefixes computed once."""
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from banyan.memory.ledger.cache import RadixCache
+from banyan.memory.ledger.cache import RadixCache, make_cache
 from banyan.sched.budget import NewTokenRatio
 from banyan.sched.isolation import Isolation
 from banyan.sched.limits import Limits, Policy
@@ -11,7 +12,9 @@ from banyan.sched.prefill import PrefillAdder
 from banyan.sched.req import Req
 from banyan.sched.roles import Unified
 from banyan.sched.roster import Roster
+from banyan.sched.scheduler import Scheduler
 from banyan.wire.control import CloseSessionReqInput
+from banyan.wire.request import TokenizedEmbeddingReqInput
 from tests.fakes.world import SMALL, World, abort, embed, generate, words
 
 DEPTHS = pytest.mark.parametrize("depth", [1, 2, 4])
@@ -342,3 +345,16 @@ def test_a_request_ages_past_a_stream_of_better_cached_ones() -> None:
         world.clock.sleep_until(world.clock.now() + 0.4)
     assert 10.0 <= world.clock.now() < 11.0
     assert len(world.roster.queue) > 5  # better cached ones were waiting all the time
+
+
+def test_prompts_that_cannot_be_cut_go_whole_one_after_the_other() -> None:
+    limits = Limits(num_slots=4, context_length=64, token_budget=8, whole_prompts=True)
+    scheduler = Scheduler(limits, make_cache("chunk", 32, 4, 4, 16))
+    for uid, length in enumerate((10, 5, 3)):
+        tokens = np.arange(length, dtype=np.int32).tobytes()
+        scheduler.receive(TokenizedEmbeddingReqInput(uid=uid, rid="", tokens=tokens), 0.0)
+    lengths = []
+    while (step := scheduler.plan(0.0)) is not None:
+        lengths.append(step.extend_lengths.tolist())
+        assert step.extend_starts.tolist() == [0] * len(step.extend_starts)
+    assert lengths == [[10], [5, 3]]
