@@ -30,6 +30,12 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "run": Verb("banyan.commands.run", "run [MODEL] [PROMPT] [flags]", "chat with a model, or ask it one thing"),
+    "pull": Verb("banyan.commands.pull", "pull MODEL", "fetch a model"),
+    "ls": Verb("banyan.commands.ls", "ls [--json]", "list the models that are here"),
+    "show": Verb("banyan.commands.show", "show MODEL [--json]", "say what is known of a model"),
+    "rm": Verb("banyan.commands.rm", "rm MODEL", "delete a model"),
+    "doctor": Verb("banyan.commands.doctor", "doctor [--json]", "check this machine, and say what to do"),
     "generate": Verb("banyan.commands.generate", "generate PROMPT [flags]", "start an engine and stream one answer"),
     "config": Verb("banyan.commands.config", "config show|table [flags]", "show settled settings, or all there are"),
     "replay": Verb("banyan.commands.replay", "replay FILE", "run a recorded scheduler again and compare its steps"),
@@ -41,7 +47,7 @@ _HELP_FLAGS = ("-h", "--help")
 
 def help_text() -> str:
     """List the verbs."""
-    lines = [f"  {verb.usage:<28}{verb.summary}" for verb in VERBS.values()]
+    lines = [f"  {verb.usage:<30}{verb.summary}" for verb in VERBS.values()]
     return "\n".join(["usage: banyan VERB ...", "", *lines, "", "banyan VERB --help says more."])
 
 

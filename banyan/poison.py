@@ -39,12 +39,13 @@ class Tribunal:
         self._quarantined: set[int] = set()  # the union of the docket
         self._strikes: dict[int, int] = {}
         self._alone: dict[int, int] = {}
+        self._doubted: set[int] = set()  # were in a step that somebody killed from outside, and not heard of since
         self._closed = False
 
     @property
     def active(self) -> bool:
         """True while anybody is suspected. Progress need not be reported otherwise."""
-        return bool(self._trial)
+        return bool(self._trial or self._doubted)
 
     @property
     def on_trial(self) -> Set[int]:
@@ -63,13 +64,18 @@ class Tribunal:
         return self._closed
 
     def crashed(self, suspects: Iterable[int], newcomers: Iterable[int], *, deliberate: bool) -> list[int]:
-        """A step with these suspects crashed; the newcomers among them had just entered. Returns the convicted."""
+        """A step with these suspects crashed; the newcomers among them had just entered. Returns the convicted.
+
+        A process that was killed from outside need be nobody's fault: the first time nobody is held back for it."""
         suspected = set(suspects)
         if not suspected:  # it died between steps: nobody is to blame, and the trial goes on
             return []
         only = min(suspected)
         if len(suspected) == 1 and self._convicts(only, deliberate):
             return self._convict(only)
+        if deliberate and len(suspected) > 1 and not self._trial and not suspected <= self._doubted:
+            self._doubted |= suspected
+            return []
         prime = suspected & self._trial
         if len(prime) == 1 and not deliberate and self._is_always_there(min(prime)):
             return self._convict(min(prime))
@@ -87,6 +93,7 @@ class Tribunal:
 
     def progressed(self, key: int) -> set[int]:
         """A request has a new token. Returns those who may enter because of it."""
+        self._doubted.discard(key)
         self._strikes.pop(key, None)
         self._alone.pop(key, None)
         self._unproven.discard(key)
@@ -94,6 +101,7 @@ class Tribunal:
 
     def ended(self, key: int) -> set[int]:
         """A request is gone. Returns those who may enter because of it."""
+        self._doubted.discard(key)
         self._strikes.pop(key, None)
         self._alone.pop(key, None)
         self._trial.discard(key)

@@ -81,7 +81,7 @@ class TokenizerManager:
         self._front = front
         self._sequence = 0
         self._seed = seed
-        self._tokenizer = tokenizer
+        self.tokenizer: Final = tokenizer
         self._requests = requests
         self._texts = texts
         self._tracer = tracer
@@ -187,11 +187,11 @@ class TokenizerManager:
         if texts:
             batch = list(texts.values())
             for text in batch:
-                check_length("text", self._tokenizer.fewest_tokens(text), self.limits)
+                check_length("text", self.tokenizer.fewest_tokens(text), self.limits)
             if sum(map(len, batch)) > THREAD_CHARS:
-                columns = await asyncio.to_thread(_encode, self._tokenizer, batch, self.limits)
+                columns = await asyncio.to_thread(_encode, self.tokenizer, batch, self.limits)
             else:
-                columns = _encode(self._tokenizer, batch, self.limits)
+                columns = _encode(self.tokenizer, batch, self.limits)
             tokens |= zip(texts, columns, strict=True)
         return tokens
 

@@ -9,12 +9,15 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import jinja2
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from banyan.sources.local import LocalModel
+from banyan.sources.template import chat_template
 from banyan.text.request import RequestError
 from banyan.text.tokenizer import Tokenizer, TokenizerError
 
@@ -92,6 +95,20 @@ class ChatTemplate:
                 return [self._marked(item) for item in value]
             case _:
                 return value
+
+
+def load_chat_template(spec: str, tokenizer: Tokenizer) -> ChatTemplate | None:
+    """Load the template that lies where a tokenizer was loaded from: in a GGUF file, or in a folder. None: no chat."""
+    if spec == "byte":
+        return None
+    path = Path(spec)
+    if path.suffix == ".gguf":
+        model = LocalModel(path, "gguf", path.name)
+    else:
+        folder = path.parent if path.is_file() else path  # a tokenizer.json has its template beside it
+        model = LocalModel(folder, "hf", folder.name)
+    source = chat_template(model)
+    return ChatTemplate(source, tokenizer) if source else None
 
 
 def unmarked(rendered: str) -> str:

@@ -116,7 +116,7 @@ def with_empty_file(arguments: list[str], folder: Path) -> list[str]:
         ("python -m banyan version && make test && ls nothing", ""),
         ("python3 -m benchmarks.compare a.json b.json", ""),
         ("banyan config show --pagesize 16", "unknown flag --pagesize"),
-        ("banyan show", "unknown verb"),
+        ("banyan shew", "unknown verb"),
         ("BANYAN_PAGES=8 banyan version", "unknown variable BANYAN_PAGES"),
         ("python -m banyan nothing", "unknown verb"),
         ("python -m benchmarks.nothing", "no module benchmarks.nothing"),

@@ -122,6 +122,27 @@ def test_a_solo_crash_convicts_at_once() -> None:
     assert not tribunal.active
 
 
+def test_a_first_deliberate_crash_holds_nobody_back() -> None:
+    tribunal = Tribunal()
+    assert tribunal.crashed({1, 2, 3, 4}, {4}, deliberate=True) == []
+    assert tribunal.active
+    assert not tribunal.quarantined
+    for key in (1, 2, 3):
+        tribunal.progressed(key)
+    assert tribunal.crashed({1, 2, 4}, set(), deliberate=True) == []
+    assert not tribunal.quarantined, "two of them have made progress in between"
+    assert tribunal.crashed({1, 2, 4}, set(), deliberate=True) == []
+    assert tribunal.quarantined, "nobody has: perhaps it is one of them after all"
+
+
+def test_doubts_end_with_the_requests() -> None:
+    tribunal = Tribunal()
+    tribunal.crashed({1, 2}, set(), deliberate=True)
+    tribunal.progressed(1)
+    tribunal.ended(2)
+    assert not tribunal.active
+
+
 def test_a_deliberate_solo_crash_must_happen_twice() -> None:
     tribunal = Tribunal()
     assert tribunal.crashed({7}, set(), deliberate=True) == []

@@ -53,3 +53,29 @@ def test_a_program_that_we_start_gets_the_environment_with_changes() -> None:
 def test_the_real_environment_is_read_when_called_not_when_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BANYAN_SCHEDULE_SEED", "7")
     assert env.setting_variables()["BANYAN_SCHEDULE_SEED"] == "7"
+
+
+def test_what_is_in_effect_is_told_without_its_secrets() -> None:
+    environ = {
+        "HF_TOKEN": "hf_abc",
+        "BANYAN_SERVER_API_KEY": "abc",
+        "BANYAN_SERVER_APIKEY": "abc",
+        "BANYAN_MEMORY_MAX_TOTAL_TOKENS": "64",
+        "BANYAN_MODEL_TOKENIZER": "byte",
+        "BANYAN_SCHEDULE_SEED": "",
+        "HOME": "/root",
+        "AWS_SECRET_ACCESS_KEY": "abc",
+    }
+    assert env.effective_variables(environ) == {
+        "BANYAN_MEMORY_MAX_TOTAL_TOKENS": "64",
+        "BANYAN_MODEL_TOKENIZER": "byte",
+        "BANYAN_SERVER_APIKEY": "***",
+        "BANYAN_SERVER_API_KEY": "***",
+        "HF_TOKEN": "***",
+    }
+
+
+def test_colour_can_be_declined() -> None:
+    assert env.wants_colour({"NO_COLOR": ""})
+    assert not env.wants_colour({"NO_COLOR": "1"})
+    assert not env.wants_colour({"TERM": "dumb"})

@@ -1,12 +1,15 @@
+import json
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from banyan.text.request import RequestError
-from banyan.text.template import MARK, ChatTemplate, unmarked
+from banyan.text.template import MARK, ChatTemplate, load_chat_template, unmarked
 from banyan.text.tokenizer import Tokenizer, TokenizerError, byte_tokenizer
+from tests.unit.sources.files import make_gguf
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -80,3 +83,24 @@ def test_json_dates_and_loop_controls() -> None:
 def test_tools_and_variables_reach_the_template() -> None:
     source = "{{ tools[0]['name'] }} {{ thinking }}"
     assert ChatTemplate(source, byte_tokenizer()).render([], tools=[{"name": "f"}], thinking=True) == "f True"
+
+
+def test_a_template_is_loaded_from_where_the_tokenizer_lies(tmp_path: Path) -> None:
+    def rendered(path: Path) -> str:
+        template = load_chat_template(str(path), byte_tokenizer())
+        assert template is not None
+        return template.render([{"role": "user", "content": "hi"}])
+
+    source = "{{ messages[0].content }}"
+    assert rendered(make_gguf(tmp_path / "m.gguf", {"tokenizer.chat_template": source})) == "hi"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": f"config: {source}"}))
+    assert rendered(tmp_path) == "config: hi"
+    (tmp_path / "tokenizer.json").touch()
+    assert rendered(tmp_path / "tokenizer.json") == "config: hi"
+    (tmp_path / "chat_template.jinja").write_text(f"own: {source}")
+    assert rendered(tmp_path) == "own: hi"
+
+
+def test_there_may_be_no_template(tmp_path: Path) -> None:
+    for spec in ("byte", str(tmp_path), str(make_gguf(tmp_path / "m.gguf"))):
+        assert load_chat_template(spec, byte_tokenizer()) is None
