@@ -34,7 +34,7 @@ check:  ## static and fast, side by side (under 90 s)
 
 test: setup  ## everything that CI runs
 	@$(MAKE) --no-print-directory static
-	$(PYTEST) -n 2 --ignore tests/process
+	$(PYTEST) -n 2 --deselect tests/process
 	$(PYTEST) tests/process
 
 catalogue: setup  ## pull the models of the catalogue and compare them with transformers (1 GB, slow)

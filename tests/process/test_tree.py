@@ -104,8 +104,9 @@ def test_a_child_that_is_killed_while_starting_fails_the_launch() -> None:
 
 
 OWNER = """
-import sys, time
+import signal, sys
 from banyan import Engine
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background begin with SIGINT ignored
 engine = Engine(log_level="warning")
 engine.generate("hello", {"max_new_tokens": 5})
 print(*engine.pids.values(), engine.attachment.ports.directory, flush=True)
