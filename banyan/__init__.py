@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from banyan.config.spec import EngineConfig
     from banyan.engine import Engine
+    from banyan.offline import LLMEngine
     from banyan.wire.request import SamplingParams
 
-__all__ = ["Engine", "EngineConfig", "SamplingParams"]
+__all__ = ["Engine", "EngineConfig", "LLMEngine", "SamplingParams"]
 
 _HOMES = {
     "Engine": "banyan.engine",
     "EngineConfig": "banyan.config.spec",
+    "LLMEngine": "banyan.offline",
     "SamplingParams": "banyan.wire.request",
 }
 

@@ -1,4 +1,4 @@
-"""Engine: the process tree and a front in this program, with generate and encode in blocking and async form."""
+"""Engine: the process tree and a front in this program, with generate, encode and score in blocking and async form."""
 
 import atexit
 import contextlib
@@ -21,8 +21,9 @@ from banyan.sources.card import model_card
 from banyan.sources.progress import ProgressBar
 from banyan.sources.resolve import resolve_source
 from banyan.text.manager import TokenizerManager
-from banyan.text.request import EmbeddingReqInput, GenerateReqInput, Params
+from banyan.text.request import EmbeddingReqInput, GenerateReqInput, Params, RequestError
 from banyan.text.result import Output
+from banyan.text.score import in_words_of_scores, label_scores, score_request
 from banyan.wire.control import ControlReply, ServerInfo
 from banyan.wire.request import SessionRef
 
@@ -49,7 +50,7 @@ class GenerateOptions(TypedDict, total=False):
 
 
 class EncodeOptions(TypedDict, total=False):
-    """What may be asked of an embedding beside its prompt; see EmbeddingReqInput."""
+    """What may be asked of an embedding or a score beside its prompt; see EmbeddingReqInput."""
 
     rid: str | Sequence[str] | None
     lora_path: str | Sequence[str | None] | None
@@ -87,11 +88,11 @@ class Engine:
         with contextlib.ExitStack() as stack:
             self._tree = launch_engine(settled)
             stack.callback(self._tree.shutdown)
-            self._loop = LoopThread("front")
-            stack.callback(self._loop.stop)
+            self.loop = LoopThread("front")  # where the front lives; for those who follow its requests themselves
+            stack.callback(self.loop.stop)
             self.attachment = self._tree.attachment  # for further fronts
-            front = self._loop.call(_open(self.attachment))
-            stack.callback(lambda: self._loop.call(front.close()))
+            front = self.loop.call(_open(self.attachment))
+            stack.callback(lambda: self.loop.call(front.close()))
             self._cleanup = stack.pop_all()
         self.tokenizer_manager = front.manager
         atexit.register(self.shutdown)
@@ -134,7 +135,7 @@ class Engine:
         With `stream` chunks come as they are made, each with all text so far; to stop reading ends the request.
         A request that cannot be served raises RequestError; one that fails later says so in its finish_reason."""
         source = self._generate(prompt, sampling_params, input_ids, stream, options)
-        return self._loop.iterate(_chunks(source)) if stream else self._loop.call(_only(source))
+        return self.loop.iterate(_chunks(source)) if stream else self.loop.call(_only(source))
 
     @overload
     async def async_generate(
@@ -169,7 +170,7 @@ class Engine:
     ) -> Answer | AsyncGenerator[Output, None]:
         """Do as `generate` does, without blocking the caller's event loop; a stream is an async generator."""
         source = self._generate(prompt, sampling_params, input_ids, stream, options)
-        return self._loop.stream(_chunks(source)) if stream else await self._loop.wait(_only(source))
+        return self.loop.stream(_chunks(source)) if stream else await self.loop.wait(_only(source))
 
     def _generate(
         self, prompt: Prompt, sampling_params: Sampling, input_ids: Ids, stream: bool, options: GenerateOptions
@@ -184,32 +185,77 @@ class Engine:
     def encode(self, prompt: Prompt = None, input_ids: Ids = None, **options: Unpack[EncodeOptions]) -> Answer:
         """Turn text into vectors."""
         asked = EmbeddingReqInput(text=prompt, input_ids=input_ids, **options)
-        return self._loop.call(_only(self.tokenizer_manager.generate_request(asked)))
+        return self.loop.call(_only(self.tokenizer_manager.generate_request(asked)))
 
     async def async_encode(
         self, prompt: Prompt = None, input_ids: Ids = None, **options: Unpack[EncodeOptions]
     ) -> Answer:
         """Do as `encode` does, without blocking the caller's event loop."""
         asked = EmbeddingReqInput(text=prompt, input_ids=input_ids, **options)
-        return await self._loop.wait(_only(self.tokenizer_manager.generate_request(asked)))
+        return await self.loop.wait(_only(self.tokenizer_manager.generate_request(asked)))
+
+    # -- scores
+
+    def score(
+        self,
+        query: str | Sequence[int],
+        items: str | Sequence[str] | Sequence[Sequence[int]],
+        label_token_ids: Sequence[int] | None = None,
+        apply_softmax: bool = False,
+        item_first: bool = False,
+        **options: Unpack[EncodeOptions],
+    ) -> list[list[float]]:
+        """Say for each item how likely each of the labels is to be the next token after query and item.
+
+        With `apply_softmax` the labels' probabilities add up to one. All are texts, or all are token ids."""
+        return self.loop.call(self._score(query, items, label_token_ids, apply_softmax, item_first, options))
+
+    async def async_score(
+        self,
+        query: str | Sequence[int],
+        items: str | Sequence[str] | Sequence[Sequence[int]],
+        label_token_ids: Sequence[int] | None = None,
+        apply_softmax: bool = False,
+        item_first: bool = False,
+        **options: Unpack[EncodeOptions],
+    ) -> list[list[float]]:
+        """Do as `score` does, without blocking the caller's event loop."""
+        return await self.loop.wait(self._score(query, items, label_token_ids, apply_softmax, item_first, options))
+
+    async def _score(
+        self,
+        query: str | Sequence[int],
+        items: str | Sequence[str] | Sequence[Sequence[int]],
+        label_token_ids: Sequence[int] | None,
+        apply_softmax: bool,
+        item_first: bool,
+        options: EncodeOptions,
+    ) -> list[list[float]]:
+        asked = score_request(query, items, label_token_ids, item_first=item_first, **options)
+        try:
+            answer = await _only(self.tokenizer_manager.generate_request(asked))
+        except RequestError as error:
+            raise in_words_of_scores(error) from None
+        outputs = answer if isinstance(answer, list) else [answer]
+        return [label_scores(output, apply_softmax=apply_softmax) for output in outputs]
 
     # -- control
 
     def abort(self, rid: str = "", *, abort_all: bool = False) -> int:
         """End the live requests of a name, or all; their callers get what there is. Returns how many."""
-        return self._loop.call(_abort(self.tokenizer_manager, rid, abort_all))
+        return self.loop.call(_abort(self.tokenizer_manager, rid, abort_all))
 
     def flush_cache(self) -> list[ControlReply]:
         """Forget every cached prefix that no request holds."""
-        return self._loop.call(self.tokenizer_manager.control.flush_cache())
+        return self.loop.call(self.tokenizer_manager.control.flush_cache())
 
     def open_session(self, name: str = "", capacity: int = 0) -> str:
         """Open a session, whose requests continue each other; returns its id for `session_params`."""
-        return self._loop.call(self.tokenizer_manager.open_session(name, capacity))
+        return self.loop.call(self.tokenizer_manager.open_session(name, capacity))
 
     def close_session(self, name: str) -> None:
         """Close a session."""
-        self._loop.call(self.tokenizer_manager.close_session(name))
+        self.loop.call(self.tokenizer_manager.close_session(name))
 
     @property
     def restarts(self) -> dict[str, int]:
@@ -228,7 +274,7 @@ class Engine:
 
     def get_server_info(self) -> EngineInfo:
         """Report the state of every replica, the restarts so far, and the settings in use."""
-        replies = self._loop.call(self.tokenizer_manager.control.get_server_info())
+        replies = self.loop.call(self.tokenizer_manager.control.get_server_info())
         attachment = self.attachment
         return {
             "replicas": [reply.info for reply in replies if reply.info is not None],

@@ -137,6 +137,8 @@ class StepResult:
     embeddings: F32 | None = None  # [rows, dim], zero where a row is no finished embedding
     failed: tuple[tuple[int, str], ...] = ()  # rows that failed alone (non-finite logits), with the reason
     transfers_done: tuple[int, ...] = ()
+    # of rows that sampled for a request that asked: the last layer's state [dim] that the logits came from
+    hidden_states: tuple[tuple[int, F32], ...] = ()
 
 
 class Forward(Protocol):

@@ -19,5 +19,6 @@ def key_of(req: Req) -> Key:
 def travels(req: Req) -> bool:
     """Tell whether a request is prefilled on one server and decoded on the other.
 
-    The decode server does alone what has no decoding, and what wants log-probabilities: they do not cross the link."""
-    return req.length_limit > len(req.tokens) and req.logprobs is None
+    The decode server does alone what has no decoding, and what wants log-probabilities or hidden states:
+    they do not cross the link."""
+    return req.length_limit > len(req.tokens) and req.logprobs is None and req.hidden is None

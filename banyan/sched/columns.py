@@ -60,7 +60,8 @@ class Columns:
         few = stop_ids[:STOP_IDS]
         self.stop_ids[slot, : len(few)] = few
         self.certain[slot] = req.retractions >= 2
-        self.special[slot] = req.grammar is not None or req.logprobs is not None or len(stop_ids) > STOP_IDS
+        reports = req.logprobs is not None or req.hidden is not None
+        self.special[slot] = req.grammar is not None or reports or len(stop_ids) > STOP_IDS
         self.tokens[slot, :known] = req.tokens
 
     def set_phase(self, req: Req, phase: Phase) -> None:

@@ -70,6 +70,10 @@ class Committer:
             req = by_slot[slots[entry.row]]
             if req is not None and req.logprobs is not None and alive[entry.row]:
                 req.logprobs.add(entry, sampled=bool(grown[entry.row]))
+        for row, state in result.hidden_states:
+            req = by_slot[slots[row]]
+            if req is not None and req.hidden is not None and grown[row]:
+                req.hidden.add(state)
         vectors = self._commit_prompts(step, result, role, done, now)
         self._pack(live, vectors, role, done, now)
         for req in done.ended:

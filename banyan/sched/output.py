@@ -1,11 +1,13 @@
 """OutputPacker: what to tell the detokenizer after a commit: columns, and objects for rows that begin or end."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from banyan.sched.columns import Columns
 from banyan.sched.req import Req
 from banyan.wire.base import F32, I32
-from banyan.wire.output import BatchEmbeddingOut, BatchTokenIDOut, Finished, FinishReason, Opened
+from banyan.wire.output import BatchEmbeddingOut, BatchTokenIDOut, Finished, FinishReason, HiddenStates, Opened
 from banyan.wire.request import TokenizedGenerateReqInput
 
 _CONTEXT = 8  # tokens before the output that decoding needs: a character is at most four bytes, a mark a few more
@@ -44,9 +46,17 @@ class OutputPacker:
                 for row in np.flatnonzero(columns.special[due]).tolist()
                 if (req := by_slot[due[row]]) is not None and req.logprobs is not None
             ),
+            hidden_states=tuple(self._hidden(due, by_slot)),
         )
         columns.sent[due] = stop
         return message
+
+    def _hidden(self, slots: I32, by_slot: list[Req | None]) -> Iterator[HiddenStates]:
+        for row in np.flatnonzero(self._columns.special[slots]).tolist():
+            req = by_slot[slots[row]]
+            part = req.hidden.take(row) if req is not None and req.hidden is not None else None
+            if part is not None:
+                yield part
 
     def _gather(self, slots: I32, start: I32, counts: I32) -> I32:
         columns = self._columns
@@ -76,6 +86,7 @@ class OutputPacker:
         position = req.sent - req.prompt_len
         req.sent = len(req.tokens)
         logprobs = (req.logprobs.take(0),) if req.logprobs is not None else ()
+        hidden = req.hidden.take(0) if req.hidden is not None else None
         return BatchTokenIDOut(
             replica=self._replica,
             uids=np.asarray([req.uid], np.int64).tobytes(),
@@ -86,6 +97,7 @@ class OutputPacker:
             opened=() if req.opened else (opened(req, req.tokens[: req.prompt_len]),),
             finished=(finished(0, req, len(req.tokens), now),),
             logprobs=logprobs,
+            hidden_states=() if hidden is None else (hidden,),
         )
 
     def embeddings(self, reqs: list[Req], vectors: list[F32], now: float) -> BatchEmbeddingOut:

@@ -6,6 +6,7 @@ import numpy as np
 
 from banyan.memory.ledger.node import Namespace
 from banyan.plan import Grammar
+from banyan.sched.hidden import HiddenBuffer
 from banyan.sched.logprobs import LogprobBuffer
 from banyan.wire.base import I32, i32
 from banyan.wire.output import FinishReason
@@ -34,6 +35,7 @@ class Req:
         "deadline",
         "first_token_at",
         "grammar",
+        "hidden",
         "logprobs",
         "number",
         "opened",
@@ -78,6 +80,8 @@ class Req:
         self.grammar: Grammar | None = None
         spec = ask.logprobs if isinstance(ask, TokenizedGenerateReqInput) else None
         self.logprobs = LogprobBuffer(spec) if spec is not None else None
+        asks_hidden = isinstance(ask, TokenizedGenerateReqInput) and ask.return_hidden_states
+        self.hidden = HiddenBuffer() if asks_hidden else None
 
     @property
     def uid(self) -> int:

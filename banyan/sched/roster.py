@@ -78,6 +78,8 @@ class Roster:
             # Text is searched for stop strings token by token, or the device runs on in vain.
             eager = ask.stream or sampling.stop or sampling.stop_regex
             interval = self.limits.stream_interval if eager else self.limits.quiet_interval
+            if req.hidden is not None:  # a state has kilobytes: many in one message would be too long for it
+                interval = 1
         if not req.retractions:
             req.admitted_at = now
             req.cached_tokens = req.reused

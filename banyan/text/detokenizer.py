@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from banyan.text.incremental import DecodeStatus, IncrementalDecoder
-from banyan.text.rows import Row, cut_logprobs, pack
+from banyan.text.rows import Row, pack
 from banyan.text.stops import StopMatcher, trim_eos
 from banyan.text.tokenizer import Tokenizer
 from banyan.text.tracing import Tracing
@@ -168,6 +168,7 @@ class DetokenizerManager:
         front sees the gap."""
         finished = {end.row: end for end in message.finished}
         logprobs = {part.row: part for part in message.logprobs}
+        hidden = {part.row: part for part in message.hidden_states}
         tokens = i32(message.tokens).tolist()
         known, works, lost = self.decode_status, [], []
         start = 0
@@ -186,9 +187,17 @@ class DetokenizerManager:
             if decoding is None or decoding.status.vid != epoch:
                 self.counters.dropped += 1
                 continue
-            row = Row(uid, epoch, position, row_tokens, finished=finished.get(i), logprobs=logprobs.get(i))
+            row = Row(
+                uid,
+                epoch,
+                position,
+                row_tokens,
+                finished=finished.get(i),
+                logprobs=logprobs.get(i),
+                hidden_states=hidden.get(i),
+            )
             if position < decoding.next:
-                self._trim_repeated(row, decoding.next - position)
+                row.cut(decoding.next - position, len(row_tokens))
                 if not row.tokens and row.finished is None:
                     self.counters.duplicates += 1
                     continue
@@ -201,12 +210,6 @@ class DetokenizerManager:
             decoding.next += len(row.tokens)
             works.append(Work(row, decoding))
         return works, lost
-
-    def _trim_repeated(self, row: Row, count: int) -> None:
-        if row.logprobs is not None:
-            row.logprobs = cut_logprobs(row.logprobs, count, len(row.tokens))
-        row.position += count
-        row.tokens = row.tokens[count:]
 
     # -- text
 
@@ -293,9 +296,7 @@ class DetokenizerManager:
             )
         else:
             row.finished = msgspec.structs.replace(row.finished, reason=reason, completion_tokens=completion_tokens)
-        del row.tokens[work.num_taken :]
-        if row.logprobs is not None:
-            row.logprobs = cut_logprobs(row.logprobs, 0, work.num_taken)
+        row.cut(0, work.num_taken)
         row.text_offset = decoding.num_sent
         row.text = trim_eos(decoding.status.decoded_text, reason, opened.no_stop_trim)
         work.done = True
@@ -347,6 +348,7 @@ def _with_texts(message: BatchTokenIDOut, rows: list[Row]) -> BatchStrOut:
         text_offsets=np.array([row.text_offset for row in rows], np.int32).tobytes(),
         finished=message.finished,
         logprobs=message.logprobs,
+        hidden_states=message.hidden_states,
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from banyan.text.request import Request
 from banyan.wire.control import ToScheduler
-from banyan.wire.output import Finished, FinishReason, Logprobs
+from banyan.wire.output import Finished, FinishReason, HiddenStates, Logprobs
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):
@@ -18,6 +18,7 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     first: bool  # nothing of the request was accepted before
     finished: Finished | None
     logprobs: Logprobs | None
+    hidden_states: HiddenStates | None = None
 
 
 class AcceptedEmbedding(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from typing import Final
 
 from banyan.text.entry import Accepted
 from banyan.text.request import Request, RequestError
-from banyan.text.result import LogprobLog, MetaInfo, Output, end_info
+from banyan.text.result import HiddenLog, LogprobLog, MetaInfo, Output, end_info
 from banyan.wire.base import f32, i32
 from banyan.wire.output import Finished, FinishReason
 from banyan.wire.request import SessionRef, TokenizedGenerateReqInput
@@ -35,6 +35,7 @@ class ReqState:
         self._vector = b""
         self._end: Finished | None = None
         self._logprobs: LogprobLog | None = None
+        self._hidden: HiddenLog | None = None
 
     @property
     def finished(self) -> bool:
@@ -46,6 +47,8 @@ class ReqState:
         self.prompt = request.tokens
         if isinstance(request, TokenizedGenerateReqInput) and request.logprobs is not None:
             self._logprobs = LogprobLog(request.logprobs)
+        if isinstance(request, TokenizedGenerateReqInput) and request.return_hidden_states:
+            self._hidden = HiddenLog()
 
     def feed(self, row: Accepted, now: float) -> None:
         """Add new output."""
@@ -53,6 +56,8 @@ class ReqState:
         self.output_ids.extend(array("i", row.tokens))
         if row.logprobs is not None and self._logprobs is not None:
             self._logprobs.add(row.logprobs)
+        if row.hidden_states is not None and self._hidden is not None:
+            self._hidden.add(row.hidden_states)
         if row.finished is not None:
             self._end = row.finished
             self.end(row.finished.reason, now)
@@ -78,6 +83,8 @@ class ReqState:
             output = {"embedding": f32(self._vector).tolist()}
         if self._logprobs is not None:
             self._logprobs.put(meta, self.output_ids, i32(self.prompt).tolist())
+        if self._hidden is not None:
+            self._hidden.put(meta)
         if indexed:
             output["index"] = self.index
         output["meta_info"] = meta

@@ -12,7 +12,7 @@ import numpy as np
 from banyan.poison import Tribunal
 from banyan.text.entry import Accepted, AcceptedEmbedding, Actions, Counters, Entry, Failure
 from banyan.text.request import Request
-from banyan.text.rows import cut_logprobs
+from banyan.text.rows import cut_hidden_states, cut_logprobs
 from banyan.wire.base import front_of, i32, i64
 from banyan.wire.control import PeerLost, PeerRestarted, ProbeReply, ToScheduler
 from banyan.wire.output import BatchEmbeddingOut, BatchStrOut, Finished, FinishReason
@@ -94,6 +94,7 @@ class Journal:
         """Fence the rows of a message. What is due because of them is left for actions()."""
         finished = {end.row: end for end in message.finished}
         logprobs = {part.row: part for part in message.logprobs}
+        hidden = {part.row: part for part in message.hidden_states}
         entries, trying = self._entries, self._tribunal.active
         accepted: list[Accepted] = []
         at = 0
@@ -114,7 +115,7 @@ class Journal:
             if entry is None or entry.epoch != epoch:
                 self._fence(uid, epoch, entry, i in finished)
                 continue
-            row = Accepted(uid, tokens, text, entry.next == 0, finished.get(i), logprobs.get(i))
+            row = Accepted(uid, tokens, text, entry.next == 0, finished.get(i), logprobs.get(i), hidden.get(i))
             if position != entry.next or offset != entry.text_length:
                 fitted = self._fit(row, entry, position, offset, now)
                 if fitted is None:
@@ -159,6 +160,7 @@ class Journal:
             first=row.first,
             finished=row.finished,
             logprobs=cut_logprobs(row.logprobs, skip, count) if row.logprobs is not None else None,
+            hidden_states=cut_hidden_states(row.hidden_states, skip, count) if row.hidden_states is not None else None,
         )
 
     def accept_embeddings(self, message: BatchEmbeddingOut, now: float) -> list[AcceptedEmbedding]:

@@ -98,12 +98,8 @@ class TokenizerManager:
 
         Raises RequestError before anything is sent; a request that fails later ends with a finish_reason that says
         so. Whoever stops listening ends the requests."""
-        async with self.model_update_lock:  # held while weights change
-            singles = normalise(asked, self.limits)
-            gathering = self._admit(singles, stream=_streams(asked))
-        states = gathering.states
-        try:
-            await self._tokenize_and_send(singles, states)
+        async with self.entered(asked) as gathering:
+            states = gathering.states
             while not gathering.finished or gathering.has_news:
                 ready = await gathering.news()
                 if _streams(asked):
@@ -112,8 +108,18 @@ class TokenizerManager:
             if not _streams(asked):
                 outputs = [state.output(indexed=len(states) > 1) for state in states]
                 yield outputs if _is_batch(asked) or len(outputs) > 1 else outputs[0]
+
+    @asynccontextmanager
+    async def entered(self, asked: GenerateReqInput | EmbeddingReqInput) -> AsyncIterator[Gathering]:
+        """Send the requests of a call, for who follows them himself; whatever is not done at the end is ended."""
+        async with self.model_update_lock:  # held while weights change
+            singles = normalise(asked, self.limits)
+            gathering = self._admit(singles, stream=_streams(asked))
+        try:
+            await self._tokenize_and_send(singles, gathering.states)
+            yield gathering
         finally:
-            self._leave(states)
+            self._leave(gathering.states)
 
     def abort_request(self, rid: str = "", *, abort_all: bool = False) -> int:
         """End live requests of this name, or all; their callers get what there is. Returns how many."""
@@ -167,11 +173,11 @@ class TokenizerManager:
             (state, self._complete(single, prompts[single.prompt_index], state))
             for single, state in zip(singles, states, strict=True)
         ]
+        self._trace("TokenizerManager.send", states)  # before the scheduler can say that it has them
         for state, request in pairs:  # all of them are valid, or none is sent
             if not state.finished:
                 state.begin(request)
                 self._act(self.journal.open(request, self._clock()))
-        self._trace("TokenizerManager.send", states)
 
     def _complete(self, single: Single, tokens: bytes, state: ReqState) -> Request:
         draft = single.draft

@@ -7,7 +7,7 @@ from typing import TypedDict
 import numpy as np
 
 from banyan.wire.base import f32, i32
-from banyan.wire.output import FinishReason, Logprobs
+from banyan.wire.output import FinishReason, HiddenStates, Logprobs
 from banyan.wire.request import LogprobSpec
 
 Scored = tuple[float | None, int, None]  # log-probability, token id, and the token's text, which is not given
@@ -42,6 +42,7 @@ class MetaInfo(TypedDict, total=False):
     input_token_logprobs: list[Scored]
     input_top_logprobs: list[list[Scored]]
     input_token_ids_logprobs: list[list[Scored]]
+    hidden_states: list[list[float]]
 
 
 class Output(TypedDict, total=False):
@@ -99,6 +100,23 @@ class LogprobLog:
                 meta["input_top_logprobs"] = _tops(self.spec.top, part.prompt_top_ids, part.prompt_top_values)
             if self.spec.token_ids:
                 meta["input_token_ids_logprobs"] = _chosen(self.spec.token_ids, part.prompt_chosen)
+
+
+@dataclass(slots=True)
+class HiddenLog:
+    """The hidden states of one request, as its chunks bring them."""
+
+    values: bytearray = field(default_factory=bytearray)
+    dim: int = 1
+
+    def add(self, part: HiddenStates) -> None:
+        """Append a chunk."""
+        self.values += part.values
+        self.dim = part.dim
+
+    def put(self, meta: MetaInfo) -> None:
+        """Add a list for each output token to the meta information."""
+        meta["hidden_states"] = f32(bytes(self.values)).reshape(-1, self.dim).tolist()
 
 
 def _scored(values: bytes, ids: list[int]) -> list[Scored]:

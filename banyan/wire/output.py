@@ -66,6 +66,14 @@ class Logprobs(Message, frozen=True, kw_only=True):
     prompt_chosen: Float32Column = b""
 
 
+class HiddenStates(Message, frozen=True, kw_only=True):
+    """Hidden states of one row's tokens: for each the last layer's state that its logits came from."""
+
+    row: int
+    dim: Annotated[int, Meta(ge=1)]
+    values: Float32Column  # [tokens, dim]
+
+
 def _rows_mismatch(batch: "BatchTokenIDOut | BatchStrOut") -> str:
     rows = len(batch.uids) // 8
     if not len(batch.epochs) == len(batch.positions) == len(batch.counts) == 4 * rows:
@@ -73,9 +81,11 @@ def _rows_mismatch(batch: "BatchTokenIDOut | BatchStrOut") -> str:
     counts = i32(batch.counts)
     if int(counts.min(initial=0)) < 0 or 4 * int(counts.sum()) != len(batch.tokens):
         return "tokens and counts differ"
-    named = [end.row for end in batch.finished] + [part.row for part in batch.logprobs]
+    named = [part.row for parts in (batch.finished, batch.logprobs, batch.hidden_states) for part in parts]
     if any(not 0 <= row < rows for row in named):
         return "a part names a row that is not there"
+    if any(len(part.values) != 4 * part.dim * int(counts[part.row]) for part in batch.hidden_states):
+        return "hidden states and tokens differ"
     return ""
 
 
@@ -91,6 +101,7 @@ class BatchTokenIDOut(Message, frozen=True, kw_only=True):
     opened: tuple[Opened, ...] = ()
     finished: tuple[Finished, ...] = ()
     logprobs: tuple[Logprobs, ...] = ()
+    hidden_states: tuple[HiddenStates, ...] = ()
 
     def mismatch(self) -> str:
         return _rows_mismatch(self)
@@ -109,6 +120,7 @@ class BatchStrOut(Message, frozen=True, kw_only=True):
     text_offsets: Int32Column
     finished: tuple[Finished, ...] = ()
     logprobs: tuple[Logprobs, ...] = ()
+    hidden_states: tuple[HiddenStates, ...] = ()
 
     def mismatch(self) -> str:
         if not 8 * len(self.texts) == len(self.uids) == 2 * len(self.text_offsets):

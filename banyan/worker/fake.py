@@ -287,7 +287,10 @@ class FakeExecutor:
         found = (row_logprobs(self._oracle, a, launched, row, int(tokens[row])) for row, a in asked)
         logprobs = tuple(report for report in found if report is not None)
         vectors = [row for row, a in asked if a.sampling is None and launched.positions[row] == a.prompt_len]
-        return StepResult(tokens, logprobs, self._embeddings(launched, vectors), tuple(failed.items()))
+        hidden = tuple((row, self._hidden(launched, row)) for row, a in asked if a.hidden_states and tokens[row] >= 0)
+        return StepResult(
+            tokens, logprobs, self._embeddings(launched, vectors), tuple(failed.items()), hidden_states=hidden
+        )
 
     def _early(self, launched: Launched, row: int) -> Bool | None:
         """Tell which tokens would end the row's request before its least length."""
@@ -300,6 +303,11 @@ class FakeExecutor:
     def _choose(self, launched: Launched, row: int, allowed: Bool) -> int:
         state, text, position = int(launched.states[row]), int(launched.texts[row]), int(launched.positions[row])
         return self._oracle.choose(state, text, int(self._slots.seeds[launched.slots[row]]), position, allowed)
+
+    def _hidden(self, launched: Launched, row: int) -> F32:
+        """Make a state that, like the sampled token, depends on every token so far."""
+        state: F32 = self._oracle.embeddings(launched.states[row : row + 1])[0]
+        return state
 
     def _embeddings(self, launched: Launched, rows: list[int]) -> F32 | None:
         if not rows:

@@ -29,7 +29,7 @@ class FakeSlots:
         self.sampled_in: I64 = np.full(size, -1, np.int64)  # number of the step that sampled it
         self.seeds: U64 = np.zeros(size, np.uint64)  # 0: greedy
         self.may_end: I32 = np.zeros(size, np.int32)  # first position that may hold an ending token
-        self.asks: Bool = np.zeros(size, np.bool_)  # early stop tokens, log-probabilities or a vector: one by one
+        self.asks: Bool = np.zeros(size, np.bool_)  # more than a token, or early stop tokens: one by one
         self.admissions: dict[int, Admission] = {}
 
     def drop(self, slots: I32) -> None:
@@ -57,7 +57,8 @@ class FakeSlots:
         min_new_tokens = sampling.min_new_tokens if sampling is not None else 0
         self.may_end[slot] = admission.prompt_len + min_new_tokens
         early_stops = sampling is not None and min_new_tokens > 0 and bool(sampling.stop_token_ids)
-        self.asks[slot] = early_stops or sampling is None or admission.logprobs is not None
+        reports = admission.logprobs is not None or admission.hidden_states
+        self.asks[slot] = early_stops or sampling is None or reports
         self.admissions[slot] = admission
 
 

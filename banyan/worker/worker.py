@@ -92,7 +92,8 @@ class TpModelWorker:
             tokens[rows] = np.where(bad, -1, chosen.cpu().numpy())
             failed = tuple((int(row), "the model's output is not a number") for row in rows[bad])
             reports = self._merge(reports, raw, step, tokens)
-        return Done(StepResult(tokens, logprobs=tuple(reports), failed=failed))
+        hidden = self._hidden_states(forward, tokens)
+        return Done(StepResult(tokens, logprobs=tuple(reports), failed=failed, hidden_states=hidden))
 
     def recover(self) -> None:
         """Forget every slot. KV memory stays: what can be trusted is the ledger's business."""
@@ -178,6 +179,17 @@ class TpModelWorker:
             prompt = prompts.get(row)
             merged.append(output if prompt is None else _joined(output, prompt))
         return merged
+
+    def _hidden_states(self, forward: Launched, tokens: I32) -> tuple[tuple[int, F32], ...]:
+        """Give the states that the sampled tokens' logits came from, for requests that asked."""
+        if not any(admission.hidden_states for admission in self._admissions.values()):
+            return ()
+        slots, rows = forward.step.slots(), forward.batch.sample_rows_np.tolist()
+        asking = [
+            i for i, row in enumerate(rows) if tokens[row] >= 0 and self._admissions[int(slots[row])].hidden_states
+        ]
+        states = forward.hidden[forward.batch.sample_index[asking]].float().cpu().numpy()
+        return tuple((rows[i], state) for i, state in zip(asking, states, strict=True))
 
     def _new_state(self) -> SamplingState:
         vocab_size = self.runner.model.spec.vocab_size

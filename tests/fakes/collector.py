@@ -18,6 +18,7 @@ class Heard:
     logprobs: list[float] = field(default_factory=list)
     prompt_logprobs: list[float] = field(default_factory=list)
     logprob_rows: list[Logprobs] = field(default_factory=list)
+    hidden_states: list[F32] = field(default_factory=list)
     vector: F32 | None = None
 
 
@@ -67,6 +68,8 @@ class Collector:
             self.heard[keys[row.row]].logprobs += f32(row.values).tolist()
             self.heard[keys[row.row]].prompt_logprobs += f32(row.prompt_values).tolist()
             self.heard[keys[row.row]].logprob_rows.append(row)
+        for part in message.hidden_states:
+            self.heard[keys[part.row]].hidden_states += list(f32(part.values).reshape(-1, part.dim))
         for finished in message.finished:
             heard = self.heard[keys[finished.row]]
             heard.reason, heard.finished = finished.reason, finished

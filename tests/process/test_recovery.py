@@ -6,12 +6,14 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from banyan.engine import Engine
 from banyan.launch.faults import CRASH, HANG, RAISE
 from banyan.text.request import RequestError
 from banyan.text.result import Output
+from banyan.worker.oracle import Oracle
 from benchmarks.streams import Ask, Ledger, mixed_asks, run_streams
 from tests.process.harness import engine, findings, free_pages, greedy, kill, pid_of, serve, under_way, until
 
@@ -54,6 +56,23 @@ def test_kill_9_of_the_controller_and_of_a_replica_with_two_replicas() -> None:
             assert findings(serve(running, mixed_asks(32, 200, seed=len(victim)), strike)) == []
         assert restarts(running) == {"controller 0": 1, "scheduler 0": 1, "scheduler 1": 1}
         until(lambda: free_pages(running), "release of all pages", 1.0)
+
+
+def test_hidden_states_are_whole_after_a_restart() -> None:
+    ask = greedy("states", 60)
+    with engine(**SLOW_STEPS, **RECOVER) as running:
+        last: Output = {}
+        for last in running.generate(
+            input_ids=ask.input_ids, sampling_params=ask.sampling, stream=True, return_hidden_states=True
+        ):
+            if len(last["output_ids"]) == 20:
+                kill(pid_of(running, "scheduler 0"))
+        assert restarts(running) == {"scheduler 0": 1}
+    assert last["output_ids"] == ask.tokens[0]
+    oracle = Oracle()
+    states = oracle.extend(0, np.array([*ask.input_ids, *ask.tokens[0]], np.int32))
+    wanted = oracle.embeddings(states[len(ask.input_ids) - 1 : -1])
+    assert last["meta_info"]["hidden_states"] == wanted.tolist()
 
 
 def test_requests_sent_while_a_process_is_away_are_served() -> None:

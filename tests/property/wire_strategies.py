@@ -9,7 +9,7 @@ from msgspec import inspect
 
 from banyan.wire.base import Message
 from banyan.wire.control import ProbeReply
-from banyan.wire.output import BatchEmbeddingOut, BatchStrOut, BatchTokenIDOut, Finished, Logprobs
+from banyan.wire.output import BatchEmbeddingOut, BatchStrOut, BatchTokenIDOut, Finished, HiddenStates, Logprobs
 from banyan.wire.request import AbortReq, ProbeReq
 
 Strategy = st.SearchStrategy[Any]
@@ -96,7 +96,15 @@ def _tokens(rows: int) -> Fields:
         "tokens": column(INT32, np.int32, int(counts.sum())),
         "finished": st.lists(_build(Finished, {"row": row}), max_size=parts).map(tuple),
         "logprobs": st.lists(_build(Logprobs, {"row": row}), max_size=parts).map(tuple),
+        "hidden_states": st.lists(row.flatmap(_hidden_states), max_size=parts).map(tuple),
     }
+
+
+def _hidden_states(row: int) -> st.SearchStrategy[Message]:
+    """States of a row that has as many tokens as its number."""
+    dim = 2
+    values = column(st.floats(width=32), np.float32, row * dim)
+    return _build(HiddenStates, {"row": st.just(row), "dim": st.just(dim), "values": values})
 
 
 def _strings(rows: int) -> Fields:

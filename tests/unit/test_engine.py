@@ -6,6 +6,7 @@ import banyan
 from banyan.config.errors import ConfigError, UserError
 from banyan.config.spec import EngineConfig
 from banyan.engine import Engine
+from banyan.offline import LLMEngine
 from banyan.wire.request import SamplingParams
 
 
@@ -29,6 +30,7 @@ def test_a_config_and_single_settings_together_are_refused() -> None:
 def test_public_names_load_on_demand() -> None:
     assert banyan.Engine is Engine
     assert banyan.EngineConfig is EngineConfig
+    assert banyan.LLMEngine is LLMEngine
     assert banyan.SamplingParams is SamplingParams
     with pytest.raises(AttributeError, match="has no attribute 'Motor'"):
         getattr(banyan, "Motor")  # noqa: B009 - a plain attribute would not pass the type checker

@@ -16,10 +16,20 @@ from banyan.wire.request import (
 PROMPT = np.array([1, 2, 3], np.int32).tobytes()
 
 
-def make(max_new_tokens: int, logprobs: LogprobSpec | None = None, committed: bytes = b"") -> Req:
+def make(
+    max_new_tokens: int, logprobs: LogprobSpec | None = None, committed: bytes = b"", hidden_states: bool = False
+) -> Req:
     sampling = SamplingParams(max_new_tokens=max_new_tokens)
     ask = TokenizedGenerateReqInput(
-        uid=5, rid="r", epoch=2, tokens=PROMPT, committed=committed, sampling=sampling, seed=0, logprobs=logprobs
+        uid=5,
+        rid="r",
+        epoch=2,
+        tokens=PROMPT,
+        committed=committed,
+        sampling=sampling,
+        seed=0,
+        logprobs=logprobs,
+        return_hidden_states=hidden_states,
     )
     return Req(ask, 1, 0.0, 1.0)
 
@@ -37,8 +47,9 @@ def test_key_names_the_incarnation() -> None:
         (make(0), False),
         (make(3, committed=PROMPT), False),
         (make(8, LogprobSpec()), False),
+        (make(8, hidden_states=True), False),
         (Req(TokenizedEmbeddingReqInput(uid=1, rid="e", tokens=PROMPT), 1, 0.0, 1.0), False),
     ],
 )
-def test_what_has_decoding_and_no_logprobs_travels(req: Req, yes: bool) -> None:
+def test_what_has_decoding_and_no_reports_travels(req: Req, yes: bool) -> None:
     assert travels(req) is yes

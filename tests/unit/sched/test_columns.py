@@ -56,13 +56,15 @@ def test_stop_tokens_beyond_the_column_make_a_row_special() -> None:
     assert many.special[2]
 
 
-def test_grammar_and_logprobs_make_a_row_special() -> None:
+def test_grammar_and_reports_make_a_row_special() -> None:
     columns, req = filled(generate(1, [1]))
     assert not columns.special[2]
     req.set_grammar(Parity())
     columns.fill(2, req, (), 1)
     assert columns.special[2]
     columns, _ = filled(generate(1, [1], logprobs=LogprobSpec()))
+    assert columns.special[2]
+    columns, _ = filled(generate(1, [1], hidden_states=True))
     assert columns.special[2]
 
 

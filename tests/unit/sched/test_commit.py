@@ -205,6 +205,45 @@ def test_logprobs_of_a_prompt_that_wants_no_output() -> None:
     assert heard.logprobs == []
 
 
+# ---------------------------------------------------------------------- hidden states
+
+
+def check_hidden_states(world: World, uid: int) -> None:
+    """Compare the states of all tokens that were heard with those of the sequence fed at once."""
+    ask = world.asked[uid]
+    prompt, heard = i32(ask.tokens), world.out.heard[uid, ask.epoch]
+    sequence = np.concatenate([prompt, np.asarray(world.tokens(uid), np.int32)])
+    states = world.oracle.embeddings(world.oracle.extend(0, sequence))
+    assert np.array_equal(heard.hidden_states, states[len(prompt) + heard.start - 1 : -1])
+
+
+@DEPTHS
+@pytest.mark.parametrize("retract_every", [0, 3])
+@pytest.mark.parametrize("stream", [True, False])
+def test_hidden_states_under_chunks_and_retractions(depth: int, retract_every: int, stream: bool) -> None:
+    world = World(replace(SMALL, depth=depth, token_budget=7, retract_every=retract_every))
+    world.send(*(generate(uid, words(uid, 20), 9, hidden_states=uid < 4, stream=stream) for uid in (1, 2, 3, 4)))
+    world.run()
+    world.assert_exact()
+    assert bool(world.roster.retractions) == bool(retract_every)
+    for uid in (1, 2, 3):
+        check_hidden_states(world, uid)
+    assert world.out.heard[4, 0].hidden_states == []
+
+
+@DEPTHS
+def test_hidden_states_of_a_resumed_request_are_those_of_its_new_tokens(depth: int) -> None:
+    world = World(replace(SMALL, depth=depth, token_budget=7))
+    world.send(generate(1, words(1, 20), 9, hidden_states=True))
+    world.turn(9)
+    heard = list(world.tokens(1))
+    assert heard
+    world.send(generate(1, words(1, 20), 9, hidden_states=True, epoch=1, committed=heard))
+    world.run()
+    world.assert_exact()
+    check_hidden_states(world, 1)
+
+
 # ---------------------------------------------------------------------- grammar
 
 

@@ -156,6 +156,23 @@ def test_logprobs_come_with_the_rows_that_asked() -> None:
     assert [part.row for part in message.logprobs] == [1]
 
 
+def test_hidden_states_come_with_the_rows_that_asked_and_have_some() -> None:
+    desk = Desk(1)
+    req = desk.seat(generate(9, [1, 2], hidden_states=True), 2)
+    assert req.hidden is not None
+    desk.grow(1, 5)
+    desk.grow(2, 6)
+    req.hidden.add(np.asarray([1, 2], np.float32))
+    message = desk.pack(1, 2)
+    assert message is not None
+    assert [(part.row, part.dim) for part in message.hidden_states] == [(1, 2)]
+    assert message.mismatch() == ""
+    desk.grow(1, 5)
+    message = desk.pack(1)
+    assert message is not None
+    assert message.hidden_states == ()
+
+
 def test_the_end_of_a_request_without_a_slot() -> None:
     desk = Desk()
     req = Req(generate(9, [1, 2], epoch=1, committed=[7]), 1, 4.0, 100.0)
@@ -169,7 +186,10 @@ def test_the_end_of_a_request_without_a_slot() -> None:
 
 def test_a_request_that_waits_after_a_retraction_gives_its_unsent_tokens() -> None:
     desk = Desk()
-    req = Req(generate(9, [1, 2], logprobs=LogprobSpec()), 1, 0.0, 100.0)
+    req = Req(generate(9, [1, 2], logprobs=LogprobSpec(), hidden_states=True), 1, 0.0, 100.0)
+    assert req.hidden is not None
+    req.hidden.add(np.zeros(1, np.float32))
+    req.hidden.add(np.zeros(1, np.float32))
     req.tokens, req.sent, req.opened = np.asarray([1, 2, 5, 6, 7], np.int32), 3, True
     req.reason = FinishReason(kind="abort")
     message = desk.packer.end_without_row(req, now=1.0)
@@ -177,6 +197,8 @@ def test_a_request_that_waits_after_a_retraction_gives_its_unsent_tokens() -> No
     assert message.opened == ()
     assert message.finished[0].completion_tokens == 3
     assert len(message.logprobs) == 1
+    assert [part.dim for part in message.hidden_states] == [1]
+    assert message.mismatch() == ""
 
 
 def test_vectors_and_failures_travel_together() -> None:

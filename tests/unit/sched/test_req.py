@@ -32,7 +32,7 @@ def test_an_embedding_wants_no_tokens() -> None:
     req = make(embed(6, [1, 2, 3]))
     assert req.is_embedding
     assert (req.max_new_tokens, req.length_limit, req.reusable) == (0, 3, 2)
-    assert req.logprobs is None
+    assert (req.logprobs, req.hidden) == (None, None)
 
 
 def test_at_least_one_token_is_computed() -> None:

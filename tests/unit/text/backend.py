@@ -14,7 +14,7 @@ from banyan.text.tokenizer import byte_tokenizer
 from banyan.text.tracing import Tracing
 from banyan.wire.base import i32, i64
 from banyan.wire.control import ControlReply, ControlReq, PeerRestarted, ProbeReply, ToFront, ToScheduler
-from banyan.wire.output import BatchEmbeddingOut, Finished, FinishReason, Logprobs, Opened
+from banyan.wire.output import BatchEmbeddingOut, Finished, FinishReason, HiddenStates, Logprobs, Opened
 from banyan.wire.request import AbortReq, ProbeReq, TokenizedEmbeddingReqInput, TokenizedGenerateReqInput
 from tests.unit.text.wiring import QUIET, Out, batch, detokenizer, floats, ints, longs
 
@@ -111,6 +111,10 @@ class Backend:
             row = Out(uid, at, output[at : at + 1], epoch=ask.epoch)
             if ask.logprobs is not None:
                 row.logprobs = Logprobs(row=len(rows), values=floats(-float(at)))
+            if ask.return_hidden_states:
+                row.hidden_states = HiddenStates(
+                    row=len(rows), dim=2, values=floats(float(at), 0.5)[: 8 * len(row.tokens)]
+                )
             self.running[uid] = (ask, at + 1, True)
             if at + 1 >= len(output):
                 row.finished = Finished(

@@ -10,7 +10,7 @@ from banyan.text.journal import Journal
 from banyan.text.tokenizer import Tokenizer, byte_tokenizer
 from banyan.wire.base import i64, make_uid
 from banyan.wire.control import ControlReply, ProbeReply
-from banyan.wire.output import BatchEmbeddingOut, BatchStrOut, FinishReason, Logprobs, Opened
+from banyan.wire.output import BatchEmbeddingOut, BatchStrOut, FinishReason, HiddenStates, Logprobs, Opened
 from tests.unit.text.test_incremental import metaspace
 from tests.unit.text.wiring import (
     QUIET,
@@ -81,7 +81,8 @@ def test_a_stop_string_ends_a_request_at_its_token() -> None:
     values = Logprobs(
         row=0, values=floats(-1, -2, -3, -4), top=1, top_ids=ints(5, 6, 7, 8), top_values=floats(1, 2, 3, 4)
     )
-    row = Out(1, 0, list(b"a##b"), logprobs=values)
+    states = HiddenStates(row=0, dim=1, values=floats(1, 2, 3, 4))
+    row = Out(1, 0, list(b"a##b"), logprobs=values, hidden_states=states)
     (out,) = streams.take(manager.process(batch(row, opened=(one,))))
     assert (streams.texts[1], streams.tokens[1]) == ("a", list(b"a##"))
     assert streams.ends[1].reason == FinishReason(kind="stop", matched="##")
@@ -89,6 +90,7 @@ def test_a_stop_string_ends_a_request_at_its_token() -> None:
     assert (used.completion_tokens, used.prompt_tokens, used.cached_tokens) == (3, 7, 4)
     assert out.logprobs is not None
     assert (out.logprobs.values, out.logprobs.top_ids) == (floats(-1, -2, -3), ints(5, 6, 7))
+    assert out.hidden_states == HiddenStates(row=0, dim=1, values=floats(1, 2, 3))
     assert manager.process(batch(Out(1, 4, [99]))) == []
     assert manager.counters.dropped == 1
     assert manager.counters.stops == 1

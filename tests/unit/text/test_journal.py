@@ -8,7 +8,7 @@ from banyan.text.entry import Accepted, Actions
 from banyan.text.journal import MAX_EPOCH, Journal, JournalFull
 from banyan.wire.base import i32, i64, make_uid
 from banyan.wire.control import PeerLost, PeerRestarted, ProbeReply, ToScheduler
-from banyan.wire.output import BatchEmbeddingOut, FinishReason, Logprobs
+from banyan.wire.output import BatchEmbeddingOut, FinishReason, HiddenStates, Logprobs
 from banyan.wire.request import AbortReq, ProbeReq, TokenizedEmbeddingReqInput, TokenizedGenerateReqInput
 from tests.unit.text.wiring import Out, ended, floats, ints, longs, request, str_batch
 
@@ -88,10 +88,14 @@ def test_repeated_rows_are_dropped_or_cut() -> None:
     assert made.accept(str_batch(Out(1, 0, [7, 8], "ab")), 1.0) == []
     assert made.counters.duplicates == 1
     values = Logprobs(row=0, values=floats(-1, -2))
-    row = only(made.accept(str_batch(Out(1, 1, [8, 9], "bc", offset=1, logprobs=values)), 1.0))
+    states = HiddenStates(row=0, dim=2, values=floats(1, 2, 3, 4))
+    again = Out(1, 1, [8, 9], "bc", offset=1, logprobs=values, hidden_states=states)
+    row = only(made.accept(str_batch(again), 1.0))
     assert (row.tokens, row.text) == (ints(9), "c")
     assert row.logprobs is not None
     assert row.logprobs.values == floats(-2)
+    assert row.hidden_states is not None
+    assert row.hidden_states.values == floats(3, 4)
     end = only(made.accept(str_batch(Out(1, 1, [8], "bc", offset=1, finished=ended(3))), 1.0))
     assert (end.tokens, end.text, end.finished) == (b"", "", ended(3))
 

@@ -126,6 +126,13 @@ def test_logprobs_come_when_asked_for() -> None:
     assert "output_top_logprobs" not in meta
 
 
+def test_hidden_states_come_when_asked_for() -> None:
+    async def test(_: Backend, made: TokenizerManager) -> Output:
+        return await answer(made, "ab", return_hidden_states=True)
+
+    assert run(test)["meta_info"]["hidden_states"] == [[0.0, 0.5], [1.0, 0.5]]
+
+
 def test_a_stop_string_ends_the_request_everywhere() -> None:
     async def test(backend: Backend, made: TokenizerManager) -> Output:
         asked = GenerateReqInput(text="one.two.three", sampling_params={**GREEDY, "stop": "."})

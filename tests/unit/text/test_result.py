@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from banyan.text.result import EndInfo, LogprobLog, MetaInfo, end_info
-from banyan.wire.output import FinishReason, Logprobs
+from banyan.text.result import EndInfo, HiddenLog, LogprobLog, MetaInfo, end_info
+from banyan.wire.output import FinishReason, HiddenStates, Logprobs
 from banyan.wire.request import LogprobSpec
 from tests.unit.text.wiring import floats, ints
 
@@ -62,3 +62,14 @@ def test_only_what_was_asked_for_is_told() -> None:
     meta: MetaInfo = {}
     log.put(meta, [8], [1])
     assert meta == {"output_token_logprobs": [(-1.0, 8, None)]}
+
+
+def test_hidden_states_are_a_list_for_each_token() -> None:
+    log = HiddenLog()
+    meta: MetaInfo = {}
+    log.put(meta)
+    assert meta == {"hidden_states": []}
+    log.add(HiddenStates(row=0, dim=2, values=floats(1, 2)))
+    log.add(HiddenStates(row=3, dim=2, values=floats(3, 4, 5, 6)))
+    log.put(meta)
+    assert meta == {"hidden_states": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}

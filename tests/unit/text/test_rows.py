@@ -1,7 +1,7 @@
 """Tests of banyan.text.rows."""
 
-from banyan.text.rows import Row, cut_logprobs, pack
-from banyan.wire.output import Logprobs
+from banyan.text.rows import Row, cut_hidden_states, cut_logprobs, pack
+from banyan.wire.output import HiddenStates, Logprobs
 from tests.unit.text.wiring import Out, ended, floats, ints, rows_of
 
 
@@ -36,3 +36,22 @@ def test_logprobs_are_cut_in_all_columns() -> None:
     assert cut.prompt_values == floats(5)
     empty = Logprobs(row=0, values=b"")
     assert cut_logprobs(empty, 0, 0) is empty
+    assert cut_logprobs(empty, 1, 0) is empty
+
+
+def test_hidden_states_are_cut_by_tokens() -> None:
+    part = HiddenStates(row=3, dim=2, values=floats(1, 2, 3, 4, 5, 6))
+    assert cut_hidden_states(part, 0, 3) == part
+    assert cut_hidden_states(part, 1, 2) == HiddenStates(row=3, dim=2, values=floats(3, 4))
+    assert cut_hidden_states(part, 4, 3).values == b""
+
+
+def test_a_row_is_cut_with_all_that_is_said_of_its_tokens() -> None:
+    row = Row(1, 0, 4, [5, 6, 7], logprobs=Logprobs(row=0, values=floats(1, 2, 3)))
+    row.hidden_states = HiddenStates(row=0, dim=1, values=floats(1, 2, 3))
+    row.cut(1, 2)
+    assert (row.position, row.tokens) == (5, [6])
+    (out,) = rows_of(pack(0, [row]))
+    assert out.logprobs is not None
+    assert out.hidden_states is not None
+    assert (out.logprobs.values, out.hidden_states.values) == (floats(2), floats(2))

@@ -10,7 +10,7 @@ from banyan.text.detokenizer import DetokenizerManager
 from banyan.text.tokenizer import byte_tokenizer
 from banyan.wire.base import i32, i64
 from banyan.wire.control import ToFront
-from banyan.wire.output import BatchStrOut, BatchTokenIDOut, Finished, FinishReason, Logprobs, Opened
+from banyan.wire.output import BatchStrOut, BatchTokenIDOut, Finished, FinishReason, HiddenStates, Logprobs, Opened
 from banyan.wire.request import SamplingParams, TokenizedGenerateReqInput
 
 QUIET = Tracer(None, "test")
@@ -44,6 +44,7 @@ class Out:
     epoch: int = 0
     finished: Finished | None = None
     logprobs: Logprobs | None = None
+    hidden_states: HiddenStates | None = None
 
 
 def batch(*rows: Out, opened: tuple[Opened, ...] = (), replica: int = 0) -> BatchTokenIDOut:
@@ -58,6 +59,7 @@ def batch(*rows: Out, opened: tuple[Opened, ...] = (), replica: int = 0) -> Batc
         opened=opened,
         finished=tuple(end(i, row.finished) for i, row in enumerate(rows) if row.finished),
         logprobs=tuple(row.logprobs for row in rows if row.logprobs),
+        hidden_states=tuple(row.hidden_states for row in rows if row.hidden_states),
     )
 
 
@@ -75,6 +77,7 @@ def str_batch(*rows: Out, replica: int = 0) -> BatchStrOut:
         text_offsets=ints(*(row.offset for row in rows)),
         finished=ids.finished,
         logprobs=ids.logprobs,
+        hidden_states=ids.hidden_states,
     )
 
 
@@ -106,6 +109,7 @@ def rows_of(message: ToFront) -> list[Out]:
     assert not message.mismatch()
     finished = {end.row: end for end in message.finished}
     logprobs = {part.row: part for part in message.logprobs}
+    hidden = {part.row: part for part in message.hidden_states}
     rows, tokens, start = [], i32(message.tokens).tolist(), 0
     for i, uid in enumerate(i64(message.uids).tolist()):
         count = int(i32(message.counts)[i])
@@ -119,6 +123,7 @@ def rows_of(message: ToFront) -> list[Out]:
                 epoch=int(i32(message.epochs)[i]),
                 finished=finished.get(i),
                 logprobs=logprobs.get(i),
+                hidden_states=hidden.get(i),
             )
         )
         start += count

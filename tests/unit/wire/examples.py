@@ -27,6 +27,7 @@ from banyan.wire.output import (
     BatchTokenIDOut,
     Finished,
     FinishReason,
+    HiddenStates,
     Logprobs,
     Opened,
 )
@@ -125,6 +126,7 @@ LOGPROBS = Logprobs(
     prompt_top_values=floats(-0.25, -0.75),
     prompt_chosen=floats(-9.0),
 )
+HIDDEN_STATES = HiddenStates(row=1, dim=2, values=floats(0.5, -0.5, 1.0, 2.0))
 GENERATE = TokenizedGenerateReqInput(
     uid=UID,
     rid="r-1",
@@ -152,6 +154,7 @@ TOKEN_IDS = BatchTokenIDOut(
     opened=(OPENED,),
     finished=(FINISHED,),
     logprobs=(LOGPROBS,),
+    hidden_states=(HIDDEN_STATES,),
 )
 STRINGS = BatchStrOut(
     replica=1,
@@ -164,6 +167,7 @@ STRINGS = BatchStrOut(
     text_offsets=ints(4, 0),
     finished=(FINISHED,),
     logprobs=(LOGPROBS,),
+    hidden_states=(HIDDEN_STATES,),
 )
 SERVER_INFO = ServerInfo(**{name: number for number, name in enumerate(ServerInfo.__struct_fields__, start=1)})
 
@@ -190,6 +194,7 @@ EXAMPLES: tuple[Message, ...] = (
     OPENED,
     FINISHED,
     LOGPROBS,
+    HIDDEN_STATES,
     TOKEN_IDS,
     STRINGS,
     BatchEmbeddingOut(

@@ -15,6 +15,7 @@ from banyan.wire.control import ControlReply, LoadReport, PeerLost, ToDetokenize
 from tests.unit.wire.examples import (
     EXAMPLES,
     GENERATE,
+    HIDDEN_STATES,
     LOGPROBS,
     OPENED,
     SERVER_INFO,
@@ -105,6 +106,7 @@ def test_what_is_no_message_is_a_decode_error_that_tells_no_content(frames: list
         ({"tokens": b"123"}, "BatchTokenIDOut.tokens"),
         ({"opened": (msgspec.structs.replace(OPENED, context=b"12345"),)}, "Opened.context"),
         ({"logprobs": (LOGPROBS, msgspec.structs.replace(LOGPROBS, chosen=b"1"))}, "Logprobs.chosen"),
+        ({"hidden_states": (msgspec.structs.replace(HIDDEN_STATES, values=b"123"),)}, "HiddenStates.values"),
         ({"counts": b""}, "columns differ"),
     ],
 )

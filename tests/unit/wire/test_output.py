@@ -5,7 +5,17 @@ import pytest
 
 from banyan.wire.base import Message
 from banyan.wire.output import BatchEmbeddingOut, BatchStrOut, BatchTokenIDOut
-from tests.unit.wire.examples import EXAMPLES, FINISHED, LOGPROBS, STRINGS, TOKEN_IDS, floats, ints, longs
+from tests.unit.wire.examples import (
+    EXAMPLES,
+    FINISHED,
+    HIDDEN_STATES,
+    LOGPROBS,
+    STRINGS,
+    TOKEN_IDS,
+    floats,
+    ints,
+    longs,
+)
 
 EMBEDDING = next(example for example in EXAMPLES if isinstance(example, BatchEmbeddingOut))
 
@@ -24,6 +34,9 @@ EMBEDDING = next(example for example in EXAMPLES if isinstance(example, BatchEmb
         {"finished": (msgspec.structs.replace(FINISHED, row=2),)},
         {"finished": (msgspec.structs.replace(FINISHED, row=-1),)},
         {"logprobs": (msgspec.structs.replace(LOGPROBS, row=2**40),)},
+        {"hidden_states": (msgspec.structs.replace(HIDDEN_STATES, row=2),)},
+        {"hidden_states": (msgspec.structs.replace(HIDDEN_STATES, dim=3),)},
+        {"hidden_states": (msgspec.structs.replace(HIDDEN_STATES, row=0),)},
     ],
 )
 def test_rows_that_differ_are_a_mismatch(example: Message, change: dict[str, bytes]) -> None:

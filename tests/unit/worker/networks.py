@@ -7,6 +7,7 @@ import torch
 
 from banyan.forward import build_batch
 from banyan.memory.ledger.cache import make_cache
+from banyan.models.heads import LMHead
 from banyan.models.load import load_state
 from banyan.models.model import Model
 from banyan.sched.limits import Limits
@@ -55,8 +56,8 @@ def serve(model: Model, messages: list[ToScheduler], *, depth: int = 1, token_bu
     return collector
 
 
-def plain_logits(model: Model, tokens: list[int]) -> torch.Tensor:
-    """Return the logits of every position of one sequence, computed at once and alone."""
+def plain_hidden(model: Model, tokens: list[int]) -> torch.Tensor:
+    """Return the last hidden state of every position of one sequence, computed at once and alone."""
     runner = ModelRunner(model, num_pages=CONTEXT // PAGE, page_size=PAGE, backend="reference", device=CPU)
     table = torch.zeros((2, CONTEXT // PAGE), dtype=torch.int32)
     table[1] = torch.arange(1, CONTEXT // PAGE + 1)
@@ -69,7 +70,14 @@ def plain_logits(model: Model, tokens: list[int]) -> torch.Tensor:
         page_table=table,
         page_size=PAGE,
     )
-    return runner.logits(runner.forward(batch))
+    return runner.forward(batch)
+
+
+def plain_logits(model: Model, tokens: list[int]) -> torch.Tensor:
+    """Return the logits of every position of one sequence, computed at once and alone."""
+    assert isinstance(model.head, LMHead)
+    with torch.inference_mode():
+        return model.head.logits(plain_hidden(model, tokens))
 
 
 def plain_greedy(model: Model, prompt: list[int], max_new_tokens: int) -> list[int]:

@@ -317,6 +317,12 @@ def test_output_logprobs_only() -> None:
     assert run(executor, decode(1, len(PROMPT))).logprobs[0].value < 0
 
 
+def test_hidden_states_belong_to_the_sampled_tokens() -> None:
+    entry = replace(admission(), hidden_states=True)
+    ((row, state),) = run(device(), replace(extend(0), admissions=(entry,))).hidden_states
+    assert (row, state.tolist()) == (0, Oracle().embeddings(Oracle().extend(0, PROMPT)[-1:])[0].tolist())
+
+
 def test_time_passes_only_when_somebody_waits() -> None:
     executor = device(Latency(step_s=0.010, token_s=0.001))
     pending = executor.sample(executor.forward(extend(0)), None)

@@ -34,6 +34,7 @@ def test_an_admission_sets_the_slot_up() -> None:
     [
         replace(ADMISSION, sampling=None),
         replace(ADMISSION, logprobs=LogprobSpec()),
+        replace(ADMISSION, hidden_states=True),
         replace(ADMISSION, sampling=SamplingParams(min_new_tokens=1, stop_token_ids=(7,))),
     ],
 )

@@ -12,7 +12,7 @@ from banyan.wire.request import (
     TokenizedEmbeddingReqInput,
     TokenizedGenerateReqInput,
 )
-from tests.unit.worker.networks import network, plain_greedy, plain_logits, serve, worker
+from tests.unit.worker.networks import network, plain_greedy, plain_hidden, plain_logits, serve, worker
 
 GREEDY = SamplingParams(max_new_tokens=9, temperature=0)
 
@@ -24,11 +24,22 @@ def _prompts(count: int) -> list[list[int]]:
 
 
 def _ask(
-    uid: int, prompt: list[int], sampling: SamplingParams = GREEDY, logprobs: LogprobSpec | None = None
+    uid: int,
+    prompt: list[int],
+    sampling: SamplingParams = GREEDY,
+    logprobs: LogprobSpec | None = None,
+    hidden_states: bool = False,
 ) -> TokenizedGenerateReqInput:
     tokens = np.array(prompt, np.int32).tobytes()
     return TokenizedGenerateReqInput(
-        uid=uid, rid=str(uid), tokens=tokens, sampling=sampling, seed=uid, stream=True, logprobs=logprobs
+        uid=uid,
+        rid=str(uid),
+        tokens=tokens,
+        sampling=sampling,
+        seed=uid,
+        stream=True,
+        logprobs=logprobs,
+        return_hidden_states=hidden_states,
     )
 
 
@@ -69,6 +80,22 @@ def test_log_probabilities_of_prompt_and_output(start: int) -> None:
         got = said.prompt_logprobs + said.logprobs
         assert len(said.prompt_logprobs) == max(0, len(prompt) - 1 - start)
         assert np.allclose(got, wanted[len(wanted) - len(got) :], atol=1e-4)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_hidden_states_are_those_that_the_tokens_logits_came_from(depth: int) -> None:
+    model = network("llama")
+    prompts = _prompts(5)
+    messages: list[ToScheduler] = [_ask(uid, prompt, hidden_states=uid != 2) for uid, prompt in enumerate(prompts)]
+    heard = serve(model, messages, depth=depth)
+    for uid, prompt in enumerate(prompts):
+        said = heard.heard[uid, 0]
+        if uid == 2:
+            assert said.hidden_states == []
+            continue
+        wanted = plain_hidden(model, prompt + said.tokens).numpy()[len(prompt) - 1 : -1]
+        assert len(said.hidden_states) == len(said.tokens)
+        assert np.allclose(said.hidden_states, wanted, atol=1e-4)
 
 
 def test_embeddings_are_those_of_the_network_alone() -> None:
