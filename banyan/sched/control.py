@@ -94,7 +94,7 @@ class ControlTable:
         """Tell whether the message must find nothing in flight."""
         return isinstance(request, _QUIET)
 
-    def handle(self, request: ControlReq, now: float) -> ControlReply:  # noqa: ARG002
+    def handle(self, request: ControlReq) -> ControlReply:
         """Carry out a control message."""
         replica = self._scheduler.limits.replica
         if isinstance(request, _DEVICE):

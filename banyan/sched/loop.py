@@ -110,7 +110,7 @@ class EventLoop:
             case ControlReq():
                 if self._control.wants_quiet(message):
                     self._commit(keep=0)
-                scheduler.reply(self._control.handle(message, now))
+                scheduler.reply(self._control.handle(message))
 
     # ------------------------------------------------------------------ steps
 

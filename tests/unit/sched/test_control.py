@@ -56,7 +56,7 @@ def test_every_control_message_has_an_answer() -> None:
     world = World()
     table = ControlTable(world.scheduler, world.executor)
     for request in examples:
-        reply = table.handle(request, 0.0)
+        reply = table.handle(request)
         assert (reply.front, reply.call, reply.replica) == (2, request.call, 0)
         assert reply.ok == (not isinstance(request, ProfileReq))
 
