@@ -38,6 +38,7 @@ test: setup  ## everything that CI runs
 	$(PYTEST) tests/process
 
 catalogue: setup  ## pull the models of the catalogue and compare them with transformers (1 GB, slow)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[catalogue]'
 	$(BIN)/pytest tests/catalogue --timeout 900
 
 bench-sched: setup  ## host cost of scheduling; writes benchmarks/results/sched.json
