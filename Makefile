@@ -37,7 +37,7 @@ test: setup  ## everything that CI runs
 	$(PYTEST) -n 2 --deselect tests/process
 	$(PYTEST) tests/process
 
-catalogue: setup  ## pull the models of the catalogue and compare them with transformers (1 GB, slow)
+catalogue: setup  ## pull the models of the catalogue and compare them with transformers (2 GB, slow)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[catalogue]'
 	$(BIN)/pytest tests/catalogue --timeout 900
 

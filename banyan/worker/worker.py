@@ -53,6 +53,9 @@ class TpModelWorker:
         self._eos_ids = eos_ids
         self._tables = ReqToTokenPool(num_slots, max_pages_per_slot, runner.device)
         self._admissions: dict[int, Admission] = {}
+        # By slot: who wants more than tokens. What is stale in a free slot is overwritten at the next admission.
+        self._wants_logprobs: Bool = np.zeros(num_slots + 1, np.bool_)
+        self._wants_states: Bool = np.zeros(num_slots + 1, np.bool_)
         self._state = self._new_state()
         self._sampler = Sampler(self._state)
 
@@ -65,6 +68,8 @@ class TpModelWorker:
             self._state.release(slot)
         for admission in step.admissions:
             self._admissions[admission.slot] = admission
+            self._wants_logprobs[admission.slot] = admission.logprobs is not None
+            self._wants_states[admission.slot] = admission.hidden_states
             self._state.admit(admission)
         self._tables.set_pages(step.page_slots, step.page_indices, step.page_ids)
         batch = self._batch(step)
@@ -81,12 +86,13 @@ class TpModelWorker:
         out = self.runner.head(forward.hidden, batch) if len(rows) else None
         if not self.runner.generates:
             return Done(StepResult(tokens, embeddings=self._spread(out, rows, step.num_rows)))
-        asking = [row for row in range(step.num_rows) if self._asks(step, row)] if self._admissions_ask() else []
+        asking = np.flatnonzero(self._wants_logprobs[step.slots()]).tolist()
         failed: tuple[tuple[int, str], ...] = ()
         reports: list[RowLogprobs] = [self._prompt_report(forward, row) for row in asking if row < step.num_extend]
         if out is not None:
-            raw = {row: out[i].clone() for i, row in enumerate(rows.tolist()) if row in asking}
             slots = step.slots()[rows]
+            # Sampling changes the logits in place; what is reported is the model's own.
+            raw = {int(rows[i]): out[i].clone() for i in np.flatnonzero(self._wants_logprobs[slots]).tolist()}
             chosen, bad = self._sampler.sample(out, slots, batch.seq_lens_np[rows], *self._masks(step, rows, masks))
             self._tables.set_last_tokens(torch.from_numpy(slots.astype(np.int64)).to(chosen.device), chosen)
             tokens[rows] = np.where(bad, -1, chosen.cpu().numpy())
@@ -143,13 +149,6 @@ class TpModelWorker:
         vectors[rows] = out.float().cpu().numpy()
         return vectors
 
-    def _admissions_ask(self) -> bool:
-        return any(admission.logprobs is not None for admission in self._admissions.values())
-
-    def _asks(self, step: Step, row: int) -> bool:
-        admission = self._admissions.get(int(step.slots()[row]))
-        return admission is not None and admission.logprobs is not None
-
     def _prompt_report(self, forward: Launched, row: int) -> RowLogprobs:
         """Report on the prompt positions that an extend row predicts, if its request wants them.
 
@@ -169,10 +168,11 @@ class TpModelWorker:
 
     def _merge(self, reports: list[RowLogprobs], raw: dict[int, Tensor], step: Step, tokens: I32) -> list[RowLogprobs]:
         """Add the sampled tokens' log-probabilities to the prompt's."""
+        slots = step.slots()
         prompts = {report.row: report for report in reports}
         merged = [report for row, report in prompts.items() if row not in raw]
         for row, logits in raw.items():
-            spec = self._admissions[int(step.slots()[row])].logprobs
+            spec = self._admissions[int(slots[row])].logprobs
             if spec is None or tokens[row] < 0:
                 continue
             output = output_logprobs(row, logits, int(tokens[row]), spec)
@@ -182,14 +182,12 @@ class TpModelWorker:
 
     def _hidden_states(self, forward: Launched, tokens: I32) -> tuple[tuple[int, F32], ...]:
         """Give the states that the sampled tokens' logits came from, for requests that asked."""
-        if not any(admission.hidden_states for admission in self._admissions.values()):
+        rows = forward.batch.sample_rows_np
+        asking = np.flatnonzero(self._wants_states[forward.step.slots()[rows]] & (tokens[rows] >= 0)).tolist()
+        if not asking:
             return ()
-        slots, rows = forward.step.slots(), forward.batch.sample_rows_np.tolist()
-        asking = [
-            i for i, row in enumerate(rows) if tokens[row] >= 0 and self._admissions[int(slots[row])].hidden_states
-        ]
         states = forward.hidden[forward.batch.sample_index[asking]].float().cpu().numpy()
-        return tuple((rows[i], state) for i, state in zip(asking, states, strict=True))
+        return tuple((int(rows[i]), state) for i, state in zip(asking, states, strict=True))
 
     def _new_state(self) -> SamplingState:
         vocab_size = self.runner.model.spec.vocab_size
